@@ -1,0 +1,128 @@
+"""Replace shapes computed at run time by constants (P11, P20), as far as only one dimension of each is unknown."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from dpiframe.graph_passes.canonicalize.shape_values import Dim, is_known, shape_values, value_of
+from dpiframe.graph_passes.workbench import Workbench, replace_uses
+
+
+def fix_shapes(bench: Workbench, changes: list[str]) -> bool:
+    """Fold shape values that turn out to be numbers; give Reshape, Expand, Tile and Slice constant operands where they can have them."""
+    outputs = bench.output_ids()
+    folded = rewritten = 0
+    known: dict[int, np.ndarray] = {}
+    for graph in bench.graphs():
+        known = shape_values(graph, known)
+        for node in graph.nodes:
+            value = known.get(id(node.outputs[0])) if len(node.outputs) == 1 else None
+            if value is not None and is_known(value) and id(node.outputs[0]) not in outputs and node.outputs[0].outputs:
+                dtype = node.outputs[0].dtype
+                if dtype in (np.dtype(np.int64), np.dtype(np.int32), np.dtype(bool), np.int64, np.int32, np.bool_):
+                    replace_uses(node.outputs[0], _constant(node.outputs[0].name, value, dtype))
+                    folded += 1
+            elif node.op in _OPERANDS and len(node.inputs) > 1 and not isinstance(node.inputs[1], gs.Constant):
+                target = value_of(node.inputs[1], known)
+                fixed = _OPERANDS[node.op](node, target) if target is not None else None
+                if fixed is not None:
+                    node.inputs[1] = _constant(f"{node.outputs[0].name}_{node.op.lower()}", _objects(fixed), np.int64)
+                    rewritten += 1
+    if folded:
+        changes.append(f"{folded} shape values are constants now")
+    if rewritten:
+        changes.append(f"{rewritten} computed shapes are constants now")
+    return bool(folded or rewritten)
+
+
+def solve_reshape(shape: list[Dim] | None, target: list[Dim], allow_zero: bool) -> list[Dim] | None:
+    """The dimensions that Reshape gives: zeros copied, -1 solved from the element count. None where it doesn't follow."""
+    if shape is None:
+        return None if -1 in target else list(target)
+    result: list[Dim] = []
+    for index, dim in enumerate(target):
+        if dim == 0 and not allow_zero:
+            if index >= len(shape):
+                return None
+            result.append(shape[index])
+        else:
+            result.append(dim)
+    if -1 in result:
+        rest = [d for d in result if d != -1]
+        solved = _quotient(shape, rest)
+        if solved is None:
+            return None
+        result[result.index(-1)] = solved
+    return result
+
+
+def _quotient(shape: list[Dim], divisor: list[Dim]) -> Dim:
+    """The one dimension d with prod(shape) = d * prod(divisor), or None."""
+    if None in shape or None in divisor:
+        return None
+    symbols = [d for d in shape if isinstance(d, str)]
+    for dim in divisor:
+        if isinstance(dim, str):
+            if dim not in symbols:
+                return None
+            symbols.remove(dim)
+    above = int(np.prod([d for d in shape if isinstance(d, int)], dtype=np.int64))
+    below = int(np.prod([d for d in divisor if isinstance(d, int)], dtype=np.int64))
+    if below == 0 or above % below:
+        return None
+    if not symbols:
+        return above // below
+    return symbols[0] if len(symbols) == 1 and above == below else None
+
+
+def _reshape(node: gs.Node, target: np.ndarray) -> list[int] | None:
+    shape = node.inputs[0].shape
+    dims = solve_reshape(list(shape) if shape is not None else None, list(target.ravel()), bool(node.attrs.get("allowzero", 0)))
+    if dims is None or None in dims or 0 in dims:
+        return None
+    result: list[int] = []
+    for index, dim in enumerate(dims):
+        if isinstance(dim, int):
+            result.append(dim)
+        elif -1 not in result:
+            result.append(-1)
+        elif shape is not None and index < len(shape) and shape[index] == dim and not node.attrs.get("allowzero", 0):
+            result.append(0)
+        else:
+            return None
+    return result
+
+
+def _expand(node: gs.Node, target: np.ndarray) -> list[int] | None:
+    shape = node.inputs[0].shape
+    if shape is None:
+        return None
+    aligned = [1] * (target.size - len(shape)) + list(shape)
+    if len(aligned) > target.size:
+        return None
+    # Expand broadcasts both ways: 1 in the target keeps the input's own dimension
+    result: list[int] = []
+    for own, wanted in zip(aligned, target.ravel(), strict=True):
+        if isinstance(wanted, int):
+            result.append(wanted)
+        elif wanted is not None and wanted == own:
+            result.append(1)
+        else:
+            return None
+    return result
+
+
+def _only_known(node: gs.Node, target: np.ndarray) -> list[int] | None:
+    return [int(d) for d in target.ravel()] if is_known(target) else None
+
+
+_OPERANDS = {"Reshape": _reshape, "Expand": _expand, "Tile": _only_known}
+
+
+def _objects(elements: list[int]) -> np.ndarray:
+    return np.array(elements, object)
+
+
+def _constant(name: str, value: np.ndarray, dtype: type | np.dtype) -> gs.Constant:
+    return gs.Constant(name, np.array(value.astype(dtype), order="C"))

@@ -1,0 +1,294 @@
+"""Arithmetic on symbolic values: id hashing and offsets, masks, weights, and pooling, as short tables over pairs of atoms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from dpiframe.graph_passes.lookups.symbols import (
+    POSITION_BITS,
+    POSITION_MASK,
+    VECTORS,
+    Atom,
+    Atoms,
+    Column,
+    Complement,
+    Id,
+    Mask,
+    Number,
+    Penalized,
+    Pooled,
+    TableRow,
+    Test,
+    Value,
+    WeightSum,
+)
+
+Rule = Callable[[Any, Any], Atom | None]
+_INT64 = 1 << 63
+
+
+def combine(rule: Rule, a: Value, b: Value, atoms: Atoms) -> Value | None:
+    """Apply a rule to each pair of elements under broadcasting. A vector keeps its position; two vectors must agree in it."""
+    rank = max(a.codes.ndim, b.codes.ndim)
+    left, right = _to_rank(a, rank), _to_rank(b, rank)
+    if left.axes and right.axes and (left.axes, left.dims) != (right.axes, right.dims):
+        return None
+    rows = left if left.axes else right
+    for other in (left.codes, right.codes):
+        if any(other.shape[axis] != 1 for axis in rows.axes):
+            return None
+    try:
+        x, y = np.broadcast_arrays(left.codes, right.codes)
+    except ValueError:
+        return None
+    pairs, inverse = np.unique(np.stack([x.ravel(), y.ravel()]) >> POSITION_BITS, axis=1, return_inverse=True)
+    results = np.empty(pairs.shape[1], np.int64)
+    for index, (i, j) in enumerate(pairs.T):
+        atom = rule(atoms[i], atoms[j])
+        if atom is None:
+            return None
+        results[index] = atoms.code(atom)
+    positions_x, positions_y = x & POSITION_MASK, y & POSITION_MASK
+    vectors = [np.isin(c >> POSITION_BITS, [i for i in np.unique(c >> POSITION_BITS) if isinstance(atoms[i], VECTORS)]) for c in (x, y)]
+    if (positions_x != positions_y)[vectors[0] & vectors[1]].any():
+        return None
+    codes = results[inverse.ravel()].reshape(x.shape) + np.maximum(positions_x, positions_y)
+    return Value(codes, rows.axes, rows.dims)
+
+
+def convert(rule: Callable[[Any], Atom | None], value: Value, atoms: Atoms) -> Value | None:
+    """Apply a rule to each element."""
+    unique, inverse = np.unique(value.codes >> POSITION_BITS, return_inverse=True)
+    converted = []
+    for index in unique:
+        atom = rule(atoms[index])
+        if atom is None:
+            return None
+        converted.append(atoms.code(atom))
+    codes = np.array(converted, np.int64)[inverse.ravel()].reshape(value.codes.shape) + (value.codes & POSITION_MASK)
+    return Value(codes, value.axes, value.dims)
+
+
+def reduce(rule: Callable[[list[Any]], Atom | None], value: Value, axes: tuple[int, ...], keep: bool, atoms: Atoms) -> Value | None:
+    """Reduce axes that aren't row axes, each output element by a rule on the list of its atoms."""
+    if any(axis in value.axes for axis in axes) or not axes:
+        return None
+    rest = [axis for axis in range(value.codes.ndim) if axis not in axes]
+    moved = np.transpose(value.codes, rest + list(axes))
+    kept_shape = moved.shape[: len(rest)]
+    flat = moved.reshape(int(np.prod(kept_shape, dtype=np.int64)), -1)
+    positions = flat & POSITION_MASK
+    if (positions != positions[:, :1]).any():
+        return None
+    groups, inverse = np.unique(flat >> POSITION_BITS, axis=0, return_inverse=True)
+    results = np.empty(len(groups), np.int64)
+    for index, group in enumerate(groups):
+        atom = rule([atoms[i] for i in group])
+        if atom is None:
+            return None
+        results[index] = atoms.code(atom)
+    codes = (results[inverse.ravel()] + positions[:, 0]).reshape(kept_shape)
+    row_axes = tuple(rest.index(axis) for axis in value.axes)
+    reduced = Value(codes, row_axes, value.dims)
+    if keep:
+        return Value(np.expand_dims(codes, axes), value.axes, value.dims)
+    return reduced
+
+
+def matmul(a: Value, b: Value, atoms: Atoms) -> Value | None:
+    """A product that pools rows: weights `[..., 1, L]` times rows `[..., L, d]`."""
+    if a.codes.ndim != b.codes.ndim or a.codes.ndim < 3 or (a.axes, a.dims) != (b.axes, b.dims):
+        return None
+    if a.codes.shape[-1] != b.codes.shape[-2] or a.codes.shape[-2] != 1:
+        return None
+    rank = a.codes.ndim
+    weights = Value(np.swapaxes(a.codes, -1, -2), a.axes, a.dims)
+    scaled = combine(multiply, weights, b, atoms)
+    return reduce(total, scaled, (rank - 2,), True, atoms) if scaled is not None else None
+
+
+def add(a: Any, b: Any) -> Atom | None:
+    match a, b:
+        case (Id(), Number(value=int() as n)) | (Number(value=int() as n), Id()):
+            expr = a if isinstance(a, Id) else b
+            return replace(expr, add=expr.add + n) if abs(expr.add + n) < _INT64 else None
+        case (WeightSum(), Number()) | (Number(), WeightSum()):
+            weights, number = (a, b) if isinstance(a, WeightSum) else (b, a)
+            return replace(weights, eps=float(np.float32(number.value))) if weights.eps == 0 else None
+        case (TableRow() | Pooled(), TableRow() | Pooled()):
+            return total([a, b])
+        case (TableRow(), Complement(weight=w, factor=f)) | (Complement(weight=w, factor=f), TableRow()):
+            return Penalized(a if isinstance(a, TableRow) else b, w, -f)
+        case (Number(), Number()):
+            return Number(a.value + b.value)
+    return None
+
+
+def subtract(a: Any, b: Any) -> Atom | None:
+    match a, b:
+        case Id(), Number(value=int() as n):
+            return replace(a, add=a.add - n)
+        case Number(value=one), (Mask() | Column()) if one == 1:
+            return Complement(b, 1.0)
+        case TableRow(), Complement(weight=w, factor=f):
+            return Penalized(a, w, f)
+    return None
+
+
+def multiply(a: Any, b: Any) -> Atom | None:
+    match a, b:
+        case (Id(), Number(value=int() as n)) | (Number(value=int() as n), Id()):
+            expr = a if isinstance(a, Id) else b
+            return replace(expr, mul=expr.mul * n) if expr.add == 0 and n > 0 else None
+        case (Complement(), Number()) | (Number(), Complement()):
+            part, number = (a, b) if isinstance(a, Complement) else (b, a)
+            return Complement(part.weight, float(np.float32(part.factor * number.value)))
+        case (TableRow() as row, (Mask() | Column()) as weight) | ((Mask() | Column()) as weight, TableRow() as row):
+            return Pooled("sum", ((row, weight),))
+        case (TableRow() as row, Number(value=one)) | (Number(value=one), TableRow() as row) if one == 1:
+            return row
+    return None
+
+
+def divide(a: Any, b: Any) -> Atom | None:
+    match a, b:
+        case Id(), Number(value=int() as n) if n > 0:
+            return Id(a.source, a.index, div=n) if a == Id(a.source, a.index) else None
+        case Pooled(op="sum"), WeightSum(weights=weights, eps=eps) if tuple(w for _, w in a.terms) == weights:
+            return Pooled("mean", a.terms, eps)
+        case Pooled(op="sum"), Number(value=n) if n == len(a.terms) and all(w is None for _, w in a.terms):
+            return Pooled("mean", a.terms)
+    return None
+
+
+def remainder(a: Any, b: Any) -> Atom | None:
+    match a, b:
+        case Id(mod=0, mul=1, add=0), Number(value=int() as n) if n > 0:
+            return replace(a, mod=n)
+    return None
+
+
+def equal(a: Any, b: Any) -> Atom | None:
+    match a, b:
+        case (Id() as expr, Number(value=int() as n)) | (Number(value=int() as n), Id() as expr):
+            return Test("eq", expr, n)
+    return None
+
+
+def less(a: Any, b: Any) -> Atom | None:
+    """a < b"""
+    match a, b:
+        case Number(value=int() as n), Id():
+            return Test("lt", b, n)
+        case Id(), Number(value=int() as n):
+            return Test("ge", a, n - 1)
+    return None
+
+
+def less_or_equal(a: Any, b: Any) -> Atom | None:
+    """a <= b"""
+    match a, b:
+        case Number(value=int() as n), Id():
+            return Test("lt", b, n - 1)
+        case Id(), Number(value=int() as n):
+            return Test("ge", a, n)
+    return None
+
+
+def invert(a: Any) -> Atom | None:
+    return a.negated() if isinstance(a, Test) else None
+
+
+def to_float(a: Any) -> Atom | None:
+    match a:
+        case Test(kind="ne" | "lt"):
+            return Mask(a)
+        case Mask() | Column() | Complement() | WeightSum():
+            return a
+        case Number(value=v):
+            return Number(float(v))
+    return None
+
+
+def to_int(a: Any) -> Atom | None:
+    """A cast to int32 or int64. Both widths of an id mean the same row; what doesn't fit is outside every table."""
+    match a:
+        case Column(source, index):
+            return Id(source, index)
+        case Id():
+            return a
+        case Number(value=v) if math.isfinite(v):
+            return Number(int(v))
+    return None
+
+
+def total(parts: list[Any]) -> Atom | None:
+    """Sum: of rows and sums of rows, or of weights."""
+    if all(isinstance(p, (Mask, Column)) for p in parts):
+        return WeightSum(tuple(parts), 0.0)
+    terms: list[tuple[TableRow, Any]] = []
+    for part in parts:
+        match part:
+            case TableRow():
+                terms.append((part, None))
+            case Pooled(op="sum"):
+                terms.extend(part.terms)
+            case _:
+                return None
+    if len(terms) == 1 and terms[0][1] is None:
+        return terms[0][0]
+    return Pooled("sum", tuple(terms))
+
+
+def average(parts: list[Any]) -> Atom | None:
+    pooled = total(parts)
+    plain = isinstance(pooled, Pooled) and all(w is None for _, w in pooled.terms) and len(pooled.terms) == len(parts)
+    return Pooled("mean", pooled.terms) if isinstance(pooled, Pooled) and plain else None
+
+
+def largest(parts: list[Any]) -> Atom | None:
+    terms: list[tuple[TableRow, Any]] = []
+    penalties = {p.x for p in parts if isinstance(p, Penalized)}
+    for part in parts:
+        match part:
+            case TableRow():
+                terms.append((part, None))
+            case Penalized():
+                terms.append((part.row, part.weight))
+            case _:
+                return None
+    if len(penalties) > 1:
+        return None
+    return Pooled("max", tuple(terms), penalties.pop() if penalties else 0.0)
+
+
+PAIRS: dict[str, Rule] = {
+    "Add": add,
+    "Sub": subtract,
+    "Mul": multiply,
+    "Div": divide,
+    "Mod": remainder,
+    "Equal": equal,
+    "Less": less,
+    "LessOrEqual": less_or_equal,
+    "Greater": lambda a, b: less(b, a),
+    "GreaterOrEqual": lambda a, b: less_or_equal(b, a),
+}
+REDUCTIONS: dict[str, Callable[[list[Any]], Atom | None]] = {"ReduceSum": total, "ReduceMean": average, "ReduceMax": largest}
+
+
+def reduction_axes(node: gs.Node, operand: np.ndarray | None, rank: int) -> tuple[int, ...]:
+    """The axes that a reduction names, by attribute or by operand; empty where it means all or none."""
+    given = node.attrs.get("axes") if operand is None else operand.ravel().tolist()
+    return tuple(sorted({int(axis) % rank for axis in given or ()}))
+
+
+def _to_rank(value: Value, rank: int) -> Value:
+    missing = rank - value.codes.ndim
+    return Value(value.codes.reshape((1,) * missing + value.codes.shape), tuple(a + missing for a in value.axes), value.dims)

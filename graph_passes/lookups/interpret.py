@@ -1,0 +1,230 @@
+"""Run a graph on symbols: find for every tensor near the embedding lookups which ids, rows and weights it holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from dpiframe.graph_passes.canonicalize.constants import is_small_constant
+from dpiframe.graph_passes.lookups import arithmetic, layout
+from dpiframe.graph_passes.lookups.symbols import (
+    POSITION_BITS,
+    SCALAR_TYPES,
+    VECTORS,
+    Atoms,
+    Column,
+    Id,
+    Number,
+    TableRow,
+    Value,
+    constant_value,
+    source_value,
+)
+from dpiframe.graph_passes.workbench import Workbench, values_of
+
+TABLE_TYPES = (np.dtype(np.float32), np.dtype(np.float16))
+_CONSTANT_BYTES = 1 << 16
+_TO_TYPE = {1: np.dtype(np.float32), 10: np.dtype(np.float16), 11: np.dtype(np.float64)}
+_TO_INT = {6: np.dtype(np.int32), 7: np.dtype(np.int64)}
+
+
+def is_float_table(tensor: gs.Tensor, bench: Workbench) -> bool:
+    """A constant (or overridable) 2-D tensor of floats, stored in the file or beside it."""
+    if not isinstance(tensor, gs.Constant) and tensor.name not in bench.overridable:
+        return False
+    shape = tensor.shape
+    return tensor.dtype in TABLE_TYPES and shape is not None and len(shape) == 2 and all(isinstance(d, int) for d in shape)
+
+
+def is_lookup(node: gs.Node, bench: Workbench) -> bool:
+    """A lookup: Gather on axis 0 of a constant 2-D float table."""
+    if node.op != "Gather" or node.domain not in (None, "", "ai.onnx") or node.attrs.get("axis", 0) not in (0, -2):
+        return False
+    return is_float_table(node.inputs[0], bench)
+
+
+class Interpreter:
+    """Symbolic values of one graph's tensors.
+
+    After `run`, `values` maps id(tensor) to a Value and `hot` holds the ids of those that contain table rows. `excluded` names
+    nodes (by id) that are taken as opaque. `level` counts, for each tensor, how many fused groups lie before it.
+    """
+
+    def __init__(self, graph: gs.Graph, bench: Workbench, excluded: set[int]) -> None:
+        self.graph = graph
+        self.bench = bench
+        self.excluded = excluded
+        self.atoms = Atoms()
+        self.values: dict[int, Value | None] = {}
+        self.hot: set[int] = set()
+        self.level: dict[int, int] = {}
+        self._graph_inputs = {id(t) for t in graph.inputs}
+
+    def run(self) -> Interpreter:
+        for node in self.graph.nodes:
+            results = self._evaluate(node) if id(node) not in self.excluded else None
+            level = max((self.level.get(id(t), 0) for t in _reads(node)), default=0)
+            for index, tensor in enumerate(node.outputs):
+                value = results[index] if results is not None else None
+                self.level[id(tensor)] = level
+                if value is None:
+                    continue
+                self.values[id(tensor)] = value
+                if self.has_rows(value):
+                    self.hot.add(id(tensor))
+                    self.level[id(tensor)] = 1 + self.source_level(value)
+        return self
+
+    def has_rows(self, value: Value) -> bool:
+        return any(issubclass(kind, VECTORS) for kind in self.atoms.kinds(value.codes))
+
+    def source_level(self, value: Value) -> int:
+        """The level of the latest tensor that the value's elements are made from."""
+        sources = self.sources_of(value)
+        return max((self.level.get(id(self.atoms.sources[s]), 0) for s in sources), default=0)
+
+    def sources_of(self, value: Value) -> set[int]:
+        """Numbers of the sources that a value's elements read."""
+        found: set[int] = set()
+        for index in np.unique(value.codes >> POSITION_BITS):
+            _collect_sources(self.atoms[int(index)], found)
+        return found
+
+    def _evaluate(self, node: gs.Node) -> list[Value] | None:
+        if node.domain not in (None, "", "ai.onnx") or not node.outputs:
+            return None
+        if is_lookup(node, self.bench):
+            return self._lookup(node)
+        hot = any(id(t) in self.hot for t in node.inputs)
+        value: Any = None
+        op = node.op
+        if op in layout.VIEWS:
+            source = self._value(node.inputs[0], hot)
+            value = layout.VIEWS[op](node, source, *map(_constant, node.inputs[1:])) if source is not None else None
+        elif op in layout.PICKS:
+            index = _constant(node.inputs[1])
+            source = self._value(node.inputs[0], hot) if index is not None else None
+            value = layout.PICKS[op](node, source, index) if source is not None and index is not None else None
+        elif op == "Concat":
+            sources = [self._value(t, hot) for t in node.inputs]
+            known = [s for s in sources if s is not None]
+            value = layout.concat(node, *known) if len(known) == len(sources) else None
+        elif op in arithmetic.PAIRS:
+            a, b = (self._value(t, hot) for t in node.inputs)
+            value = arithmetic.combine(arithmetic.PAIRS[op], a, b, self.atoms) if a and b else None
+        elif op in arithmetic.REDUCTIONS:
+            value = self._reduce(node, hot)
+        elif op == "MatMul":
+            a, b = (self._value(t, hot) for t in node.inputs) if hot else (None, None)
+            value = arithmetic.matmul(a, b, self.atoms) if a and b else None
+        elif op == "Cast":
+            value = self._cast(node)
+        elif op == "Not":
+            source = self._value(node.inputs[0], False)
+            value = arithmetic.convert(arithmetic.invert, source, self.atoms) if source else None
+        values = value if isinstance(value, list) else [value] if value is not None else None
+        return values if values is not None and all(self._pays(node, v, hot) for v in values) else None
+
+    def _pays(self, node: gs.Node, value: Value, hot: bool) -> bool:
+        """Whether a value with table rows is worth computing inside the fused node."""
+        if not hot or not self.has_rows(value):
+            return not hot
+        if value.axes != tuple(range(len(value.axes))):
+            return False
+        kinds = self.atoms.kinds(value.codes)
+        if any(not issubclass(kind, (*VECTORS, Column)) for kind in kinds):
+            return False
+        if node.op == "Concat":
+            # a column that itself depends on lookups would make all lookups wait, and repeat, for it
+            rows = max(self.level[id(t)] for t in node.inputs if id(t) in self.hot)
+            return self.source_level(value) < rows
+        # repeating rows costs more than letting the node that needs them repeat them
+        return value.codes.size <= max(self.values[id(t)].codes.size for t in node.inputs if id(t) in self.hot)  # type: ignore[union-attr]
+
+    def _value(self, tensor: gs.Tensor, hot: bool) -> Value | None:
+        """A node's operand as symbols. Float tensors from elsewhere in the model only count beside table rows."""
+        known = self.values.get(id(tensor))
+        if known is not None or tensor.is_empty():
+            return known
+        constant = _constant(tensor)
+        if constant is not None:
+            return constant_value(constant, self.atoms)
+        if isinstance(tensor, gs.Constant) or tensor.dtype is None or isinstance(tensor.dtype, int):
+            return None
+        kind = SCALAR_TYPES.get(np.dtype(tensor.dtype))
+        if kind == "int" or id(tensor) in self._graph_inputs or hot:
+            value = source_value(tensor, self.atoms)
+            if value is not None:
+                self.values[id(tensor)] = value
+            return value
+        return None
+
+    def _lookup(self, node: gs.Node) -> list[Value] | None:
+        table, ids = node.inputs
+        value = self._value(ids, False)
+        if value is None or not value.axes or self.atoms.kinds(value.codes) != {Id}:
+            # whatever the ids are made of, they are ids
+            value = source_value(ids, self.atoms) if not isinstance(ids, gs.Constant) else None
+        if value is None or not value.axes or value.axes != tuple(range(len(value.axes))):
+            return None
+        rows, dim = (int(d) for d in table.shape)
+        if rows == 0 or dim == 0 or dim >= 1 << POSITION_BITS:
+            return None
+        number = self.atoms.table(table)
+
+        def row(expr: Any) -> TableRow:
+            return TableRow(number, expr, dim)
+
+        first = arithmetic.convert(row, value, self.atoms)
+        assert first is not None
+        return [Value(first.codes[..., None] + np.arange(dim), value.axes, value.dims)]
+
+    def _reduce(self, node: gs.Node, hot: bool) -> Value | None:
+        source = self._value(node.inputs[0], False)
+        if source is None:
+            return None
+        operand = _constant(node.inputs[1]) if len(node.inputs) > 1 and not node.inputs[1].is_empty() else None
+        axes = arithmetic.reduction_axes(node, operand, source.codes.ndim)
+        keep = bool(node.attrs.get("keepdims", 1))
+        return arithmetic.reduce(arithmetic.REDUCTIONS[node.op], source, axes, keep, self.atoms)
+
+    def _cast(self, node: gs.Node) -> Value | None:
+        source = self._value(node.inputs[0], False)
+        if source is None:
+            return None
+        target = node.attrs["to"]
+        if target in _TO_INT:
+            narrowing = target == 6 and node.inputs[0].dtype == np.dtype(np.int64)
+            if narrowing and any(self.atoms.sources[s].dtype == np.dtype(np.int64) for s in self.sources_of(source)):
+                return None
+            return arithmetic.convert(arithmetic.to_int, source, self.atoms)
+        if target in _TO_TYPE:
+            other = any(self.atoms.sources[s].dtype != _TO_TYPE[target] for s in self.sources_of(source))
+            if other and Column in self.atoms.kinds(source.codes):
+                return None
+            return arithmetic.convert(arithmetic.to_float, source, self.atoms)
+        return None
+
+
+def _constant(tensor: gs.Tensor) -> np.ndarray | None:
+    return values_of(tensor) if is_small_constant(tensor, _CONSTANT_BYTES) else None
+
+
+def _reads(node: gs.Node) -> list[gs.Tensor]:
+    """What a node reads, counting what its subgraphs read from around them."""
+    tensors = list(node.inputs)
+    for value in node.attrs.values():
+        if isinstance(value, gs.Graph):
+            for inner in value.nodes:
+                tensors.extend(_reads(inner))
+    return tensors
+
+
+def _collect_sources(atom: Any, found: set[int]) -> None:
+    if isinstance(atom, (Column, Id)):
+        found.add(atom.source)
+    elif not isinstance(atom, (Number, int, float, str, bool, type(None))):
+        for part in atom if isinstance(atom, tuple) else vars(atom).values():
+            _collect_sources(part, found)

@@ -1,0 +1,202 @@
+"""Layout operators on symbolic values: each is the numpy operator of the same meaning, kept away from the row axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from dpiframe.graph_passes.canonicalize.shape_plumbing import solve_reshape
+from dpiframe.graph_passes.canonicalize.shape_values import Dim
+from dpiframe.graph_passes.lookups.symbols import Value
+
+Constant = np.ndarray | None
+"""A node's operand where it is a small constant."""
+
+
+def reshape_to(value: Value, shape: Sequence[Dim]) -> Value | None:
+    """The same elements in row-major order under another shape, if the row axes stay whole in it."""
+    old, codes = value.shape, value.codes
+    before = [int(np.prod(codes.shape[:axis], dtype=np.int64)) for axis in value.axes]
+    axes: list[int] = []
+    for dim, static in zip(value.dims, before, strict=True):
+        start = axes[-1] + 1 if axes else 0
+        product = int(np.prod([d for i, d in enumerate(shape[:start]) if i not in axes and isinstance(d, int)]))
+        for axis in range(start, len(shape)):
+            if shape[axis] == dim and product == static:
+                axes.append(axis)
+                break
+            size = shape[axis]
+            if not isinstance(size, int):
+                return None
+            product *= size
+        else:
+            return None
+    sizes = [1 if axis in axes else dim for axis, dim in enumerate(shape)]
+    if not all(isinstance(size, int) for size in sizes) or np.prod(sizes) != codes.size or len(old) == 0:
+        return None
+    return Value(codes.reshape([int(str(s)) for s in sizes]), tuple(axes), value.dims)
+
+
+def reshape(node: gs.Node, value: Value, target: Constant = None) -> Value | None:
+    if target is not None:
+        dims = solve_reshape(value.shape, [int(d) for d in target], bool(node.attrs.get("allowzero", 0)))
+    else:
+        dims = list(node.outputs[0].shape) if node.outputs[0].shape is not None else None
+    return reshape_to(value, dims) if dims is not None else None
+
+
+def flatten(node: gs.Node, value: Value) -> Value | None:
+    axis = node.attrs.get("axis", 1)
+    shape = value.shape
+    axis = axis + len(shape) if axis < 0 else axis
+    if axis == 0 or value.axes != tuple(range(len(value.axes))) or len(value.axes) != 1:
+        return None
+    if any(d != 1 for d in shape[1:axis]):
+        return None
+    return reshape_to(value, [shape[0], int(np.prod([int(str(d)) for d in shape[axis:]], dtype=np.int64))])
+
+
+def squeeze(node: gs.Node, value: Value, axes: Constant = None) -> Value | None:
+    listed = _axes(node, axes, value.codes.ndim)
+    if listed is None:
+        listed = tuple(a for a in range(value.codes.ndim) if value.codes.shape[a] == 1 and a not in value.axes)
+    if any(axis in value.axes or value.codes.shape[axis] != 1 for axis in listed):
+        return None
+    return Value(np.squeeze(value.codes, listed), _without(value.axes, listed), value.dims)
+
+
+def unsqueeze(node: gs.Node, value: Value, axes: Constant = None) -> Value | None:
+    given = node.attrs.get("axes") if axes is None else axes.ravel().tolist()
+    if given is None:
+        return None
+    rank = value.codes.ndim + len(given)
+    new = sorted(axis % rank for axis in given)
+    kept = [axis for axis in range(rank) if axis not in new]
+    return Value(np.expand_dims(value.codes, tuple(new)), tuple(kept[axis] for axis in value.axes), value.dims)
+
+
+def transpose(node: gs.Node, value: Value) -> Value | None:
+    order = list(node.attrs.get("perm", range(value.codes.ndim)[::-1]))
+    moved = [order.index(axis) for axis in value.axes]
+    if moved != sorted(moved):
+        return None
+    return Value(np.transpose(value.codes, order), tuple(moved), value.dims)
+
+
+def concat(node: gs.Node, *values: Value) -> Value | None:
+    axis = node.attrs["axis"] % values[0].codes.ndim
+    first = values[0]
+    if axis in first.axes or any(v.axes != first.axes or v.dims != first.dims for v in values):
+        return None
+    return Value(np.concatenate([v.codes for v in values], axis), first.axes, first.dims)
+
+
+def split(node: gs.Node, value: Value, sizes: Constant = None) -> list[Value] | None:
+    axis = node.attrs.get("axis", 0) % value.codes.ndim
+    if axis in value.axes:
+        return None
+    given = node.attrs.get("split") if sizes is None else sizes.ravel().tolist()
+    if given is None:
+        count = len(node.outputs)
+        each = -(-value.codes.shape[axis] // count)
+        given = [each] * (count - 1) + [value.codes.shape[axis] - each * (count - 1)]
+    if len(given) != len(node.outputs) or sum(given) != value.codes.shape[axis]:
+        return None
+    pieces = np.split(value.codes, np.cumsum(given)[:-1], axis)
+    return [Value(piece, value.axes, value.dims) for piece in pieces]
+
+
+def slice_(node: gs.Node, value: Value, *operands: Constant) -> Value | None:
+    if len(operands) < 2 or any(operand is None for operand in operands):
+        return None
+    starts, ends = operands[0], operands[1]
+    count = len(starts)
+    axes = operands[2].tolist() if len(operands) > 2 else list(range(count))
+    steps = operands[3].tolist() if len(operands) > 3 else [1] * count
+    selection: list[slice] = [slice(None)] * value.codes.ndim
+    for start, end, axis, step in zip(starts.tolist(), ends.tolist(), axes, steps, strict=True):
+        axis %= value.codes.ndim
+        if axis in value.axes:
+            return None
+        size = value.codes.shape[axis]
+        selection[axis] = slice(start, None if step < 0 and end < -size else end, step)
+    codes = value.codes[tuple(selection)]
+    return Value(codes, value.axes, value.dims) if codes.size else None
+
+
+def pick(node: gs.Node, value: Value, index: np.ndarray) -> Value | None:
+    """Gather with a constant index along an axis that isn't a row axis."""
+    axis = node.attrs.get("axis", 0) % value.codes.ndim
+    if axis in value.axes:
+        return None
+    codes = np.take(value.codes, index.astype(np.int64), axis)
+    shift = index.ndim - 1
+    return Value(codes, tuple(a if a < axis else a + shift for a in value.axes), value.dims)
+
+
+def pick_nd(node: gs.Node, value: Value, index: np.ndarray) -> Value | None:
+    """GatherND with a constant index over leading axes that aren't row axes."""
+    depth = index.shape[-1]
+    if node.attrs.get("batch_dims", 0) or any(axis < depth for axis in value.axes):
+        return None
+    codes = value.codes[tuple(np.moveaxis(index, -1, 0))]
+    shift = index.ndim - 1 - depth
+    return Value(codes, tuple(axis + shift for axis in value.axes), value.dims)
+
+
+def expand(node: gs.Node, value: Value, target: Constant = None) -> Value | None:
+    shape: list[Dim] | None = [int(d) for d in target] if target is not None else None
+    if shape is None:
+        shape = list(node.outputs[0].shape) if node.outputs[0].shape is not None else None
+    if shape is None:
+        return None
+    missing = max(0, len(shape) - value.codes.ndim)
+    codes = value.codes.reshape((1,) * missing + value.codes.shape)
+    axes = tuple(axis + missing for axis in value.axes)
+    shape = [1] * (codes.ndim - len(shape)) + list(shape)
+    sizes: list[int] = []
+    for axis, (own, wanted) in enumerate(zip(codes.shape, shape, strict=True)):
+        if axis in axes:
+            if wanted not in (1, value.dims[axes.index(axis)]):
+                return None
+            sizes.append(1)
+        elif isinstance(wanted, int) and (wanted in (1, own) or own == 1):
+            sizes.append(max(own, wanted))
+        else:
+            return None
+    return Value(np.broadcast_to(codes, sizes), axes, value.dims)
+
+
+def tile(node: gs.Node, value: Value, repeats: np.ndarray) -> Value | None:
+    if any(int(repeats[axis]) != 1 for axis in value.axes):
+        return None
+    return Value(np.tile(value.codes, [int(r) for r in repeats]), value.axes, value.dims)
+
+
+def _axes(node: gs.Node, axes: Constant, rank: int) -> tuple[int, ...] | None:
+    given = node.attrs.get("axes") if axes is None else axes.ravel().tolist()
+    return None if given is None else tuple(int(axis) % rank for axis in given)
+
+
+def _without(axes: tuple[int, ...], removed: Sequence[int]) -> tuple[int, ...]:
+    return tuple(axis - sum(r < axis for r in removed) for axis in axes)
+
+
+# One row of the table: operator, and whether its further operands are optional constants, constants it can't do without, or values.
+VIEWS: dict[str, Callable[..., Value | list[Value] | None]] = {
+    "Reshape": reshape,
+    "Flatten": flatten,
+    "Squeeze": squeeze,
+    "Unsqueeze": unsqueeze,
+    "Transpose": transpose,
+    "Split": split,
+    "Slice": slice_,
+    "Expand": expand,
+}
+PICKS: dict[str, Callable[[gs.Node, Value, np.ndarray], Value | None]] = {
+    "Gather": pick,
+    "GatherND": pick_nd,
+    "Tile": tile,
+}

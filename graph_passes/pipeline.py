@@ -1,0 +1,92 @@
+"""The passes in order, from a model to an optimized one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import metadata
+
+import onnx
+
+from dpiframe.graph_passes.canonicalize import Canonicalize
+from dpiframe.graph_passes.cleanup import Cleanup
+from dpiframe.graph_passes.functions import DOMAIN, MIN_IR_VERSION, is_fused
+from dpiframe.graph_passes.inline import inline_lookup_functions
+from dpiframe.graph_passes.lookups.fuse import FuseLookups
+from dpiframe.graph_passes.lookups.interpret import is_lookup
+from dpiframe.graph_passes.pass_base import Pass
+from dpiframe.graph_passes.report import PassReport
+from dpiframe.graph_passes.workbench import Workbench
+
+PASSES: tuple[type[Pass], ...] = (Canonicalize, FuseLookups, Cleanup)
+
+
+@dataclass
+class PipelineResult:
+    """What the passes made of a model.
+
+    fused: whether any dpiframe op was formed (otherwise the model is best left as it is). stages: the model after each pass,
+    to find the first one after which results differ. Node counts leave out Constant nodes.
+    """
+
+    model: onnx.ModelProto
+    reports: list[PassReport] = field(default_factory=list)
+    lookups_before: int = 0
+    lookups_fused: int = 0
+    nodes_before: int = 0
+    nodes_after: int = 0
+    fused: bool = False
+    stages: list[tuple[str, onnx.ModelProto]] = field(default_factory=list)
+
+
+def optimize_model(
+    model: onnx.ModelProto, *, provider: str = "cpu", bad_ids: str = "error", on_pass: Callable[[str], None] | None = None
+) -> PipelineResult:
+    """Run all passes over a model, whose own protobuf is not changed.
+
+    provider: "cpu" or "cuda", the target that fusions are formed for. bad_ids: "error", "zero" or "clamp". on_pass is called
+    with each pass's name before it runs.
+    """
+    bench = Workbench(inline_lookup_functions(model), provider, bad_ids)
+    already = _count_fused(bench)
+    result = PipelineResult(model, nodes_before=count_nodes(bench), lookups_before=_count_lookups(bench))
+    for kind in PASSES:
+        current = kind()
+        if on_pass is not None:
+            on_pass(current.name)
+        result.reports.append(current(bench))
+        result.stages.append((current.name, _finish(bench)))
+    result.fused = _count_fused(bench) > already
+    result.model = result.stages[-1][1]
+    result.nodes_after = count_nodes(bench)
+    result.lookups_fused = result.lookups_before - _count_lookups(bench)
+    return result
+
+
+def count_nodes(bench: Workbench) -> int:
+    """Nodes that run, in the main graph and its subgraphs."""
+    return sum(node.op != "Constant" for graph in bench.graphs() for node in graph.nodes)
+
+
+def _count_lookups(bench: Workbench) -> int:
+    return sum(is_lookup(node, bench) for graph in bench.graphs() for node in graph.nodes)
+
+
+def _count_fused(bench: Workbench) -> int:
+    return sum(is_fused(node) for graph in bench.graphs() for node in graph.nodes)
+
+
+def _finish(bench: Workbench) -> onnx.ModelProto:
+    model = bench.to_model()
+    if _count_fused(bench):
+        model.ir_version = max(model.ir_version, MIN_IR_VERSION)
+        properties = {p.key: p.value for p in model.metadata_props}
+        properties |= {
+            f"{DOMAIN}.version": metadata.version("dpiframe"),
+            f"{DOMAIN}.provider": bench.provider,
+            f"{DOMAIN}.precision": "fp32",
+            f"{DOMAIN}.bad_ids": bench.bad_ids,
+        }
+        del model.metadata_props[:]
+        onnx.helper.set_model_props(model, properties)
+    return model
