@@ -11,6 +11,7 @@ from dpiframe.graph_passes.canonicalize.constants import is_small_constant
 from dpiframe.graph_passes.lookups import arithmetic, layout
 from dpiframe.graph_passes.lookups.symbols import (
     POSITION_BITS,
+    POSITION_MASK,
     SCALAR_TYPES,
     VECTORS,
     Atoms,
@@ -136,12 +137,15 @@ class Interpreter:
         kinds = self.atoms.kinds(value.codes)
         if any(not issubclass(kind, (*VECTORS, Column)) for kind in kinds):
             return False
+        inputs = [t for t in node.inputs if id(t) in self.hot]
+        # an operand that itself depends on lookups would make all lookups wait, and repeat, for it
+        if self.source_level(value) >= max(self.level[id(t)] for t in inputs):
+            return False
         if node.op == "Concat":
-            # a column that itself depends on lookups would make all lookups wait, and repeat, for it
-            rows = max(self.level[id(t)] for t in node.inputs if id(t) in self.hot)
-            return self.source_level(value) < rows
-        # repeating rows costs more than letting the node that needs them repeat them
-        return value.codes.size <= max(self.values[id(t)].codes.size for t in node.inputs if id(t) in self.hot)  # type: ignore[union-attr]
+            return True
+        # repeating rows, or cutting them to pieces, costs more than letting the node that needs it do it
+        before = [self.values[id(t)].codes for t in inputs]  # type: ignore[union-attr]
+        return value.codes.size <= max(map(np.size, before)) and _runs(value.codes) <= max(map(_runs, before))
 
     def _value(self, tensor: gs.Tensor, hot: bool) -> Value | None:
         """A node's operand as symbols. Float tensors from elsewhere in the model only count beside table rows."""
@@ -210,6 +214,12 @@ class Interpreter:
 
 def _constant(tensor: gs.Tensor) -> np.ndarray | None:
     return values_of(tensor) if is_small_constant(tensor, _CONSTANT_BYTES) else None
+
+
+def _runs(codes: np.ndarray) -> int:
+    """How many runs of consecutive elements of one row the elements fall into."""
+    flat = codes.ravel()
+    return 1 + int(np.count_nonzero((np.diff(flat) != 1) | ((flat[1:] & POSITION_MASK) == 0)))
 
 
 def _reads(node: gs.Node) -> list[gs.Tensor]:
