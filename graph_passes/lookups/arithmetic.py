@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
+from dpiframe.graph_passes.lookups.program import STAR
 from dpiframe.graph_passes.lookups.symbols import (
     POSITION_BITS,
     POSITION_MASK,
@@ -76,7 +77,15 @@ def convert(rule: Callable[[Any], Atom | None], value: Value, atoms: Atoms) -> V
 
 
 def reduce(rule: Callable[[list[Any]], Atom | None], value: Value, axes: tuple[int, ...], keep: bool, atoms: Atoms) -> Value | None:
-    """Reduce axes that aren't row axes, each output element by a rule on the list of its atoms."""
+    """Reduce axes that aren't row axes, each output element by a rule on the list of its atoms.
+
+    Of two row axes the second (a dynamic length) can be reduced too: then every atom stands for all positions.
+    """
+    if axes == (1,) and value.axes == (0, 1):
+        starred = convert(lambda atom: all_positions(atom, atoms), value, atoms)
+        if starred is None:
+            return None
+        return reduce(rule, Value(starred.codes, (0,), value.dims[:1]), axes, keep, atoms)
     if any(axis in value.axes for axis in axes) or not axes:
         return None
     rest = [axis for axis in range(value.codes.ndim) if axis not in axes]
@@ -99,6 +108,29 @@ def reduce(rule: Callable[[list[Any]], Atom | None], value: Value, axes: tuple[i
     if keep:
         return Value(np.expand_dims(codes, axes), value.axes, value.dims)
     return reduced
+
+
+def all_positions(atom: Any, atoms: Atoms) -> Atom | None:
+    """An atom of one position of a dynamic length, standing for all positions. Needs sources that hold one value a position."""
+    match atom:
+        case Id(source, 0) | Column(source, 0):
+            shape = atoms.sources[source].shape
+            return replace(atom, index=STAR) if all(d == 1 for d in shape[2:]) else None
+        case TableRow(id=expr):
+            star = all_positions(expr, atoms)
+            return replace(atom, id=star) if isinstance(star, Id) else None
+        case Mask(Test("ne" as kind, expr, number)):
+            star = all_positions(expr, atoms)
+            return Mask(Test(kind, star, number)) if isinstance(star, Id) else None
+        case Pooled("sum" as op, ((row, weight),)):
+            star, star_weight = all_positions(row, atoms), all_positions(weight, atoms)
+            if isinstance(star, TableRow) and isinstance(star_weight, (Mask, Column)):
+                return Pooled(op, ((star, star_weight),))
+        case Penalized(row, weight, x):
+            star, star_weight = all_positions(row, atoms), all_positions(weight, atoms)
+            if isinstance(star, TableRow) and isinstance(star_weight, (Mask, Column)):
+                return Penalized(star, star_weight, x)
+    return None
 
 
 def matmul(a: Value, b: Value, atoms: Atoms) -> Value | None:
@@ -162,7 +194,7 @@ def divide(a: Any, b: Any) -> Atom | None:
             return Id(a.source, a.index, div=n) if a == Id(a.source, a.index) else None
         case Pooled(op="sum"), WeightSum(weights=weights, eps=eps) if tuple(w for _, w in a.terms) == weights:
             return Pooled("mean", a.terms, eps)
-        case Pooled(op="sum"), Number(value=n) if n == len(a.terms) and all(w is None for _, w in a.terms):
+        case Pooled(op="sum"), Number(value=n) if n == len(a.terms) and not any(w or row.id.index == STAR for row, w in a.terms):
             return Pooled("mean", a.terms)
     return None
 
@@ -241,15 +273,15 @@ def total(parts: list[Any]) -> Atom | None:
                 terms.extend(part.terms)
             case _:
                 return None
-    if len(terms) == 1 and terms[0][1] is None:
+    if len(terms) == 1 and terms[0][1] is None and terms[0][0].id.index != STAR:
         return terms[0][0]
     return Pooled("sum", tuple(terms))
 
 
 def average(parts: list[Any]) -> Atom | None:
-    pooled = total(parts)
-    plain = isinstance(pooled, Pooled) and all(w is None for _, w in pooled.terms) and len(pooled.terms) == len(parts)
-    return Pooled("mean", pooled.terms) if isinstance(pooled, Pooled) and plain else None
+    if not all(isinstance(part, TableRow) for part in parts):
+        return None
+    return Pooled("mean", tuple((part, None) for part in parts))
 
 
 def largest(parts: list[Any]) -> Atom | None:

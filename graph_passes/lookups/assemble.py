@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from dpiframe.graph_passes.lookups.program import Block, Copy, IdExpr, LookupProgram, Pool, Row, Source, Table, Term, Weight
+from dpiframe.graph_passes.lookups.program import STAR, Block, Copy, IdExpr, LookupProgram, Pool, Row, Source, Table, Term, Weight
 from dpiframe.graph_passes.lookups.symbols import (
     POSITION_MASK,
     Atoms,
@@ -98,7 +98,8 @@ class Assembler:
             layout = "row" if value.axes[0] == 0 else "column"
             self._sources[number] = len(self.result.sources)
             self.result.sources.append(tensor)
-            self.result.program.sources.append(Source(int(value.codes.size), layout))
+            dynamic = len(value.axes) > self.result.program.rows
+            self.result.program.sources.append(Source(STAR if dynamic else int(value.codes.size), layout))
         return self._sources[number]
 
     def _table(self, number: int) -> int:

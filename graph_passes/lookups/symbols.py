@@ -146,6 +146,9 @@ class Atoms:
         self.tables: list[gs.Tensor] = []
         self._tensors: dict[int, int] = {}
 
+    def __len__(self) -> int:
+        return len(self._atoms)
+
     def __getitem__(self, index: int) -> Atom:
         return self._atoms[index]
 
