@@ -1,0 +1,186 @@
+// Pooling: weighted sums, means and maxima of looked-up rows, in float32, in the order of the terms.
+#pragma once
+
+#include <cstdint>
+
+#include "half.h"
+#include "lookup_copy.h"
+#include "lookup_ids.h"
+#include "lookup_plan.h"
+
+namespace dpiframe {
+namespace {
+
+// Elements of a looked-up row, which may start at any byte, as float32.
+template <typename Element, int kCount>
+inline void LoadRow(const char* row, float* values) {
+  if constexpr (sizeof(Element) == 4) {
+    __builtin_memcpy(values, row, kCount * sizeof(float));
+  } else {
+    uint16_t halves[kCount];
+    __builtin_memcpy(halves, row, sizeof halves);
+    HalvesToFloats<kCount>(halves, values);
+  }
+}
+
+struct Sum {
+  static float Start() { return 0.0f; }
+  static float Join(float total, float row, float weight, float /*x*/, bool weighted) {
+    return total + (weighted ? weight * row : row);
+  }
+};
+
+struct Max {
+  static float Start() { return -__builtin_inff(); }
+  static float Join(float total, float row, float weight, float x, bool weighted) {
+    const float value = weighted ? row - (1.0f - weight) * x : row;
+    return value > total || value != value ? value : total;  // a NaN stays
+  }
+};
+
+// Rows whose addresses and weights are known, to be pooled together.
+struct PoolBatch {
+  int64_t count = 0;
+  const char* rows[kPoolBatch];
+  float weights[kPoolBatch];
+};
+
+// kWidth elements from byte `offset` of each row on, held in registers across the batch.
+template <typename Op, typename Element, bool kWeighted, int kWidth>
+inline void JoinBatch(const PoolBatch& batch, float x, int64_t offset, float* totals) {
+  float local[kWidth];
+  __builtin_memcpy(local, totals, sizeof local);
+  for (int64_t t = 0; t < batch.count; ++t) {
+    float row[kWidth];
+    LoadRow<Element, kWidth>(batch.rows[t] + offset, row);
+    const float weight = batch.weights[t];
+    for (int i = 0; i < kWidth; ++i) local[i] = Op::Join(local[i], row[i], weight, x, kWeighted);
+  }
+  __builtin_memcpy(totals, local, sizeof local);
+}
+
+// Any width, in pieces that shrink: 100 = 64 + 32 + 4.
+template <typename Op, typename Element, bool kWeighted, int kWidth = 64>
+void JoinBatchOfWidth(const PoolBatch& batch, float x, int64_t done, int64_t width, float* totals) {
+  for (; width - done >= kWidth; done += kWidth) {
+    JoinBatch<Op, Element, kWeighted, kWidth>(batch, x, done * static_cast<int64_t>(sizeof(Element)), totals + done);
+  }
+  if constexpr (kWidth > 1) {
+    if (done < width) JoinBatchOfWidth<Op, Element, kWeighted, kWidth / 2>(batch, x, done, width, totals);
+  }
+}
+
+template <typename Op, typename Element>
+inline void JoinBatchOfWeight(const Pool& pool, const PoolBatch& batch, float* totals) {
+  if (pool.weighted) {
+    JoinBatchOfWidth<Op, Element, true>(batch, pool.x, 0, pool.width, totals);
+  } else {
+    JoinBatchOfWidth<Op, Element, false>(batch, pool.x, 0, pool.width, totals);
+  }
+}
+
+template <typename Element>
+[[gnu::noinline]] void FlushBatch(const Pool& pool, PoolBatch* batch, float* totals, float* weight_total) {
+  if (batch->count == 0) return;
+  if (pool.kind == PoolKind::kMax) {
+    JoinBatchOfWeight<Max, Element>(pool, *batch, totals);
+  } else {
+    JoinBatchOfWeight<Sum, Element>(pool, *batch, totals);
+  }
+  if (pool.kind == PoolKind::kMean) {
+    for (int64_t t = 0; t < batch->count; ++t) *weight_total += batch->weights[t];
+  }
+  batch->count = 0;
+}
+
+// The weight of a term at a position (0 without a star).
+inline float WeightOf(const PlanView& plan, const LookupCall& call, const PoolTerm& term, int64_t row, int64_t position,
+                      int64_t value) {
+  switch (term.weight) {
+    case PoolWeight::kOne:
+      return 1.0f;
+    case PoolWeight::kNotEqual:
+      return value != term.number ? 1.0f : 0.0f;
+    case PoolWeight::kLess:
+      return term.number < value ? 1.0f : 0.0f;
+    case PoolWeight::kLessPosition:
+      return position < value ? 1.0f : 0.0f;
+    case PoolWeight::kColumn: {
+      const int64_t column = term.weight_star ? position : term.weight_column;
+      const Place place = PlaceOf(plan, call, term.weight_source, column, row);
+      return ColumnValue(call, term.weight_source, plan.sources.data[term.weight_source].type, place.first);
+    }
+  }
+  return 1.0f;
+}
+
+// One term for each column of its source.
+template <typename Element>
+inline void JoinStarTerm(const PlanView& plan, const LookupCall& call, const Pool& pool, const PoolTerm& term,
+                         int64_t row, const Cell* cells, PoolBatch* batch, float* totals, float* weight_total,
+                         BadIds* bad_ids) {
+  const int64_t columns = call.columns[term.id.source];
+  const bool weight_values = term.weight != PoolWeight::kOne && term.weight != PoolWeight::kColumn;
+  int64_t ids[kPoolBatch];
+  int64_t values[kPoolBatch];
+  for (int64_t begin = 0; begin < columns; begin += kPoolBatch) {
+    const int64_t count = columns - begin < kPoolBatch ? columns - begin : kPoolBatch;
+    const Place place = PlaceOf(plan, call, term.id.source, begin, row);
+    LoadIds(plan, call, term.id, place.first, place.column_stride, count, ids);
+    if (!ResolveIds(term.table_rows, ids, count)) {
+      const CellRow line{term.address, 0};
+      HandleBadIds(plan, term.table_rows, &line, 1, row, 0, ids, count, bad_ids);
+    }
+    if (weight_values && term.weight_star) {
+      const Place weight_place = PlaceOf(plan, call, term.weight_id.source, begin, row);
+      LoadIds(plan, call, term.weight_id, weight_place.first, weight_place.column_stride, count, values);
+    }
+    FlushBatch<Element>(pool, batch, totals, weight_total);
+    for (int64_t i = 0; i < count; ++i) {
+      batch->rows[i] = AddressOf(call, term.address, ids[i]);
+      PrefetchBytes(batch->rows[i], pool.width * static_cast<int64_t>(sizeof(Element)));
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t value = !weight_values ? 0 : term.weight_star ? values[i] : cells[term.weight_cell].value;
+      batch->weights[i] = WeightOf(plan, call, term, row, begin + i, value);
+    }
+    batch->count = count;
+  }
+}
+
+template <typename Element>
+inline void PoolRow(const PlanView& plan, const LookupCall& call, const Pool& pool, int64_t row, const Cell* cells,
+                    float* totals, char* to, BadIds* bad_ids) {
+  const float start = pool.kind == PoolKind::kMax ? Max::Start() : Sum::Start();
+  for (int64_t i = 0; i < pool.width; ++i) totals[i] = start;
+  float weight_total = 0;
+  PoolBatch batch;
+  const PoolTerm* terms = plan.terms.data + pool.first_term;
+  for (const PoolTerm* term = terms; term != terms + pool.term_count; ++term) {
+    if (term->star) {
+      JoinStarTerm<Element>(plan, call, pool, *term, row, cells, &batch, totals, &weight_total, bad_ids);
+      continue;
+    }
+    if (batch.count == kPoolBatch) FlushBatch<Element>(pool, &batch, totals, &weight_total);
+    const bool has_cell = term->weight != PoolWeight::kOne && term->weight != PoolWeight::kColumn;
+    batch.rows[batch.count] = cells[term->cell].row;
+    batch.weights[batch.count] = WeightOf(plan, call, *term, row, 0, has_cell ? cells[term->weight_cell].value : 0);
+    ++batch.count;
+  }
+  FlushBatch<Element>(pool, &batch, totals, &weight_total);
+  if (pool.kind == PoolKind::kMean) {
+    const float divisor = weight_total + pool.x;
+    for (int64_t i = 0; i < pool.width; ++i) totals[i] /= divisor;
+  }
+  if constexpr (sizeof(Element) == 4) {
+    __builtin_memcpy(to, totals, static_cast<size_t>(pool.width) * 4);
+  } else {
+    for (int64_t i = 0; i < pool.width; ++i) {
+      const uint16_t half = FloatToHalf(totals[i]);
+      __builtin_memcpy(to + i * 2, &half, 2);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dpiframe

@@ -1,0 +1,46 @@
+// Counts of ids outside their tables, to be found by the session whose kernels count them.
+//
+// A kernel doesn't learn which session it belongs to. So each call of RegisterCustomOps gives its session options ops of
+// their own, which know a tag, and writes the tag into the options, where Python can read it back.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace dpiframe {
+
+// The counts of one kernel, wherever it keeps them.
+class NodeBadIds {
+ public:
+  virtual ~NodeBadIds() = default;
+  virtual const std::string& node() const = 0;
+  virtual const std::vector<std::string>& labels() const = 0;  // of the lookups, as "ids[3] -> table"
+  virtual std::vector<uint64_t> Counts() const = 0;            // one for each label
+  virtual void ResetCounts() = 0;
+};
+
+// The kernels that were made with one tag.
+class BadIdRegistry {
+ public:
+  void Add(NodeBadIds* node);
+  void Remove(NodeBadIds* node);
+
+  // Whether there were kernels and all are gone.
+  bool Abandoned() const;
+
+  // Makes an abandoned registry one that waits for its first kernel.
+  void Reuse();
+
+  // A JSON list of {"node", "lookup", "count"}, without those that are 0.
+  std::string Json() const;
+  void Reset();
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<NodeBadIds*> nodes_;
+  bool used_ = false;
+};
+
+}  // namespace dpiframe
