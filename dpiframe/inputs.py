@@ -1,0 +1,305 @@
+"""Test inputs for a model: random rows and edge cases, with ids that lie inside the tables they are looked up in."""
+
+from __future__ import annotations
+
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from dpiframe.errors import UsageError
+from dpiframe.graph_passes.model_io import ModelError
+
+Array = npt.NDArray[np.generic]
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+ColumnRanges = Sequence[range | None]
+Feeds = dict[str, Array]
+
+BATCHES = (1, 7, 64)
+_EDGE_BATCH = 7
+# Symbolic sizes other than the batch (sequence lengths, say): the first name gets this size, the next one more, and so
+# on.
+_FIRST_SIZE = 3
+# Integers that are no ids are lengths, counts or flags: small values are valid for all of them.
+_SMALL_INTEGERS = range(3)
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One graph input. dtype is None for strings. A dimension is a size, a name, or None where it has neither."""
+
+    name: str
+    dtype: np.dtype[np.generic] | None
+    shape: tuple[int | str | None, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run's inputs, by name, and what the reports call them."""
+
+    name: str
+    feeds: Feeds
+
+
+def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
+    """The inputs a caller must feed (initializers excluded). Raises ModelError where no test values can be made for
+    one."""
+    given = {tensor.name for tensor in model.graph.initializer}
+    return [_spec(value) for value in model.graph.input if value.name not in given]
+
+
+def _spec(value: onnx.ValueInfoProto) -> InputSpec:
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        raise ModelError(
+            f"input '{value.name}' is a {(kind or 'value').removesuffix('_type')}, not a tensor: can't be verified"
+        )
+    tensor = value.type.tensor_type
+    type_name = onnx.TensorProto.DataType.Name(tensor.elem_type)
+    if type_name == "STRING":
+        dtype = None
+    else:
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)) if tensor.elem_type else None
+        if dtype is None or dtype.kind not in "fiub" or dtype.isbuiltin != 1:
+            raise ModelError(f"input '{value.name}' has type {type_name.lower()}, for which no test values can be made")
+    if not tensor.HasField("shape"):
+        return InputSpec(value.name, dtype, (None,))
+    dims = (d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in tensor.shape.dim)
+    return InputSpec(value.name, dtype, tuple(dims))
+
+
+class Sizes:
+    """Which dimensions are the batch, and the size of each other symbolic dimension (the same wherever its name
+    stands).
+
+    The batch is every symbolic dimension that comes first in an input; where none does, the most common name. With
+    `equal`, all other names get one size: for exporters that name what is one dimension anew in each input.
+    """
+
+    def __init__(self, specs: Sequence[InputSpec], *, equal: bool = False) -> None:
+        self._batch = {s.shape[0] for s in specs if s.shape and isinstance(s.shape[0], str)}
+        names = Counter(d for s in specs for d in s.shape if isinstance(d, str))
+        if not self._batch and names and not any(s.shape[:1] == (None,) for s in specs):
+            self._batch = {names.most_common(1)[0][0]}
+        others = [name for name in names if name not in self._batch]
+        self._others = {name: _FIRST_SIZE + (0 if equal else i) for i, name in enumerate(others)}
+
+    @property
+    def has_others(self) -> bool:
+        """Whether more than one size was chosen besides the batch."""
+        return len(self._others) > 1
+
+    def batch_axis(self, spec: InputSpec) -> int:
+        """The axis of the rows: the first that is the batch, else the first of all."""
+        return next((i for i, d in enumerate(spec.shape) if self._is_batch(d, i)), 0)
+
+    def is_dynamic(self, specs: Sequence[InputSpec]) -> bool:
+        return any(self._is_batch(d, i) for s in specs for i, d in enumerate(s.shape))
+
+    def shape(self, spec: InputSpec, batch: int) -> tuple[int, ...]:
+        return tuple(self._size(d, i, batch) for i, d in enumerate(spec.shape))
+
+    def _is_batch(self, dim: int | str | None, axis: int) -> bool:
+        return (dim is None and axis == 0) or (isinstance(dim, str) and dim in self._batch)
+
+    def _size(self, dim: int | str | None, axis: int, batch: int) -> int:
+        if isinstance(dim, int):
+            return dim
+        if self._is_batch(dim, axis):
+            return batch
+        return _FIRST_SIZE if dim is None else self._others[dim]
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How a case's values are drawn. ids and dense name a rule of `_ids` and `_dense`."""
+
+    name: str
+    ids: str
+    dense: str
+
+
+_RANDOM = _Kind("random inputs", "random", "normal")
+_EDGES = (
+    _Kind("all ids at their minimum, dense values zero", "minimum", "zero"),
+    _Kind("all ids at their maximum, large dense values", "maximum", "large"),
+    _Kind("negative ids", "negative", "normal"),
+    _Kind("one id repeated in all rows", "repeated", "normal"),
+    _Kind("half the ids at their minimum, dense values small integers", "padded", "integers"),
+)
+_FLOAT_EDGES = (_Kind("NaN and infinite dense values", "random", "special"),)
+_FLOAT_ID_EDGES = (_Kind("ids with a fraction", "fraction", "normal"),)
+_OUTSIDE = _Kind("ids outside their tables", "outside", "normal")
+
+
+class CaseMaker:
+    """Makes the cases for one model. The values are the same at every call: each case has its own fixed seed.
+
+    ranges: for each input that carries ids, the valid ids of its flattened non-batch columns (None: the column is no
+    id).
+    """
+
+    def __init__(
+        self, specs: Sequence[InputSpec], ranges: Mapping[str, ColumnRanges], *, equal_sizes: bool = False
+    ) -> None:
+        self.specs = list(specs)
+        self.ranges = ranges
+        self.sizes = Sizes(specs, equal=equal_sizes)
+
+    def cases(self) -> Iterator[Case]:
+        """Random inputs at each batch size, the empty batch, then the edge cases."""
+        dynamic = self.sizes.is_dynamic(self.specs)
+        if dynamic:
+            for batch in BATCHES:
+                yield self._case(_RANDOM, batch, f"{_RANDOM.name}, batch {batch}")
+            yield self._case(_RANDOM, 0, "empty batch")
+        else:
+            yield self._case(_RANDOM, _EDGE_BATCH, _RANDOM.name)
+        for kind in self._edges():
+            yield self._case(kind, _EDGE_BATCH, kind.name)
+
+    def random(self, batch: int) -> Feeds:
+        return self._case(_RANDOM, batch, _RANDOM.name).feeds
+
+    def outside(self) -> Case | None:
+        """Ids outside their tables among valid ones; None where no input carries ids."""
+        return self._case(_OUTSIDE, _EDGE_BATCH, _OUTSIDE.name) if self._has_ids("fiu") else None
+
+    def _edges(self) -> Iterator[_Kind]:
+        yield from _EDGES
+        if any(self._has_dense(spec) for spec in self.specs):
+            yield from _FLOAT_EDGES
+        if self._has_ids("f"):
+            yield from _FLOAT_ID_EDGES
+
+    def _has_ids(self, kinds: str) -> bool:
+        floats = {s.name for s in self.specs if s.dtype is not None and s.dtype.kind in kinds}
+        return any(r is not None for name in floats for r in self.ranges.get(name, ()))
+
+    def _has_dense(self, spec: InputSpec) -> bool:
+        ranges = self.ranges.get(spec.name, (None,))
+        return spec.dtype is not None and spec.dtype.kind == "f" and any(r is None for r in ranges)
+
+    def _case(self, kind: _Kind, batch: int, name: str) -> Case:
+        rng = np.random.default_rng([batch, *kind.name.encode()])
+        return Case(name, {spec.name: self._values(spec, kind, batch, rng) for spec in self.specs})
+
+    def _values(self, spec: InputSpec, kind: _Kind, batch: int, rng: np.random.Generator) -> Array:
+        shape = self.sizes.shape(spec, batch)
+        axis = self.sizes.batch_axis(spec)
+        rows = shape[axis] if shape else 1
+        columns = prod(shape[:axis] + shape[axis + 1 :]) if shape else 1
+        if spec.dtype is None:
+            return rng.choice(np.array(["", "0", "1", "a"]), size=shape)
+        ranges = _spread(self.ranges.get(spec.name, (None,)), columns)
+        flat = _dense(kind.dense, spec.dtype, (rows, columns), rng)
+        at = [i for i, valid in enumerate(ranges) if valid]
+        if at:
+            valid = [ranges[i] for i in at]
+            first = np.array([r.start for r in valid if r])
+            last = np.array([r[-1] for r in valid if r])
+            ids = _ids(kind.ids, first, last, rows, rng)
+            flat[:, at] = _fit(ids, last if kind.ids not in ("outside", "fraction") else None, spec.dtype)
+        if not shape:
+            return flat.reshape(())
+        return np.ascontiguousarray(np.moveaxis(flat.reshape(rows, *shape[:axis], *shape[axis + 1 :]), 0, axis))
+
+
+def _spread(ranges: ColumnRanges, columns: int) -> list[range | None]:
+    """One range a column: a list that is shorter (dynamic columns) repeats."""
+    return [ranges[i % len(ranges)] for i in range(columns)] if ranges else [None] * columns
+
+
+def _ids(rule: str, first: Integers, last: Integers, rows: int, rng: np.random.Generator) -> Integers | Floats:
+    """[rows, columns] ids; first and last are each column's valid ones."""
+    shape, count = (rows, len(first)), last - first + 1
+    drawn = rng.integers(first, last, shape, endpoint=True)
+    if rule == "minimum":
+        return np.broadcast_to(first, shape)
+    if rule == "maximum":
+        return np.broadcast_to(last, shape)
+    if rule == "negative":
+        return drawn - np.where(first < 0, 0, count)
+    if rule == "repeated":
+        return np.broadcast_to(first + count // 2, shape)
+    if rule == "padded":
+        return np.where(rng.random(shape) < 0.5, first, drawn)
+    if rule == "fraction":
+        return drawn + np.where(drawn < 0, -0.75, 0.75)
+    if rule == "outside":
+        beyond = np.stack([last + 1, last + 1000, first - count - 1, first * 0 + 2**31 - 1, first * 0 - 2**31])
+        return np.where(rng.random(shape) < 0.5, beyond[np.arange(rows) % len(beyond)], drawn)
+    return drawn
+
+
+def _fit(ids: Integers | Floats, last: Integers | None, dtype: np.dtype[np.generic]) -> Array:
+    """Ids in the input's type. A float type may round an id up past `last`: the next lower value is taken then."""
+    if dtype.kind != "f":
+        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(str(dtype)).min, np.iinfo(str(dtype)).max)
+        return np.clip(ids, low, high).astype(dtype)
+    with np.errstate(over="ignore"):
+        values = ids.astype(dtype)
+    if last is None:
+        return values
+    return np.where(values.astype(np.float64) > last, np.nextafter(values, dtype.type(-np.inf)), values)
+
+
+def _dense(rule: str, dtype: np.dtype[np.generic], shape: tuple[int, int], rng: np.random.Generator) -> Array:
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(dtype)
+    if dtype.kind in "iu":
+        small = rng.integers(_SMALL_INTEGERS.start, _SMALL_INTEGERS.stop, shape)
+        return (np.zeros(shape) if rule == "zero" else small).astype(dtype)
+    values = rng.standard_normal(shape)
+    if rule == "zero":
+        values = np.zeros(shape)
+    elif rule == "integers":
+        values = rng.integers(0, 10, shape).astype(np.float64)
+    elif rule == "large":
+        values = values * min(1e6, float(np.finfo(str(dtype)).max) / 8)
+    elif rule == "special":
+        # A row of each kind, so that one NaN doesn't hide what the others give; a column in three has it.
+        for row, special in enumerate((np.nan, np.inf, -np.inf)):
+            values[row : row + 1, row::3] = special
+    return values.astype(dtype)
+
+
+def load_user_inputs(path: Path, specs: Sequence[InputSpec]) -> Case:
+    """One case from an .npz file that holds an array for each input, under its name.
+
+    Raises UsageError when the file can't be read, lacks an input, or holds one with another type, rank or fixed size.
+    """
+    try:
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise UsageError(f"--inputs {path}: not an .npz file; write it with numpy.savez, one array an input")
+        with archive:
+            arrays = {s.name: archive[s.name] for s in specs if s.name in archive.files}
+    except FileNotFoundError:
+        raise UsageError(f"--inputs {path}: no such file") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise UsageError(f"--inputs {path}: not a readable .npz file: {error}".replace("\n", " ")) from None
+    return Case(f"the inputs in {path.name}", {spec.name: _checked(arrays, spec, path) for spec in specs})
+
+
+def _checked(arrays: Mapping[str, Array], spec: InputSpec, path: Path) -> Array:
+    if spec.name not in arrays:
+        raise UsageError(f"--inputs {path}: holds no array '{spec.name}', an input of the model")
+    array = arrays[spec.name]
+    if (array.dtype.kind != "U") if spec.dtype is None else (array.dtype != spec.dtype):
+        wanted = "str" if spec.dtype is None else spec.dtype.name
+        raise UsageError(f"--inputs {path}: '{spec.name}' is {array.dtype.name}; the model takes {wanted}")
+    fits = len(array.shape) == len(spec.shape) and all(
+        not isinstance(d, int) or d == n for d, n in zip(spec.shape, array.shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join("?" if d is None else str(d) for d in spec.shape)
+        raise UsageError(f"--inputs {path}: '{spec.name}' has shape {list(array.shape)}; the model takes [{wanted}]")
+    return array

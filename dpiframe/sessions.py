@@ -1,0 +1,98 @@
+"""Running an optimized model: ordinary ONNX Runtime sessions with the library registered."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpiframe.errors import BadIdsError, MissingDependencyError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import onnxruntime
+
+    from dpiframe.custom_ops import BadIdCount
+
+# The library writes this entry into the options it is registered on.
+_TAG = "dpiframe.session"
+
+
+def require_onnxruntime() -> None:
+    """Raise MissingDependencyError where onnxruntime isn't installed. Doesn't import it."""
+    if find_spec("onnxruntime") is None:
+        raise MissingDependencyError(
+            "onnxruntime is not installed: pip install 'dpiframe[cpu]', or 'dpiframe[gpu]' for NVIDIA GPUs"
+        )
+
+
+def library_path() -> str:
+    """The custom-op library's file, for `SessionOptions.register_custom_ops_library`."""
+    from dpiframe.custom_ops import library_path as path
+
+    return str(path())
+
+
+def session_options() -> onnxruntime.SessionOptions:
+    """New session options with the library registered. Raises MissingDependencyError without onnxruntime."""
+    require_onnxruntime()
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.register_custom_ops_library(library_path())
+    return options
+
+
+def InferenceSession(  # noqa: N802 (it stands for onnxruntime.InferenceSession)
+    path: str | Path | bytes,
+    providers: Sequence[str | tuple[str, dict[str, Any]]] | None = None,
+    *,
+    sess_options: onnxruntime.SessionOptions | None = None,
+    **kwargs: Any,
+) -> onnxruntime.InferenceSession:
+    """A plain `onnxruntime.InferenceSession` with the library registered.
+
+    path: the model's file, or its bytes. providers: as ONNX Runtime takes them; by default CUDA where this ONNX Runtime
+    has it, then CPU. sess_options: options of your own, on which the library is not yet registered. Other arguments go
+    to ONNX Runtime as they are.
+    """
+    if sess_options is None:
+        sess_options = session_options()
+    else:
+        sess_options.register_custom_ops_library(library_path())
+    import onnxruntime as ort
+
+    if providers is None:
+        wanted = ("CUDAExecutionProvider", "CPUExecutionProvider")
+        providers = [name for name in wanted if name in ort.get_available_providers()]
+    model = path if isinstance(path, bytes) else str(path)
+    return ort.InferenceSession(model, sess_options, providers=list(providers), **kwargs)
+
+
+def bad_ids(session: onnxruntime.InferenceSession) -> list[BadIdCount]:
+    """How often each lookup of a session met an id outside its table, by node and field; lookups without any are left
+    out.
+
+    Counted since the session was made, together with other sessions made from the same options object. Ids count under
+    every policy; under "error", a CPU session also fails the run. Raises UsageError for a session without the library.
+    """
+    from dpiframe.custom_ops import bad_id_counts
+
+    try:
+        tag = session.get_session_options().get_session_config_entry(_TAG)
+    except Exception:
+        # ONNX Runtime raises a bare Exception or RuntimeError for an entry that isn't there, depending on its release.
+        raise UsageError(
+            "the session was made without dpiframe's library; register it with dpiframe.session_options()"
+        ) from None
+    return bad_id_counts(tag)
+
+
+def raise_on_bad_ids(session: onnxruntime.InferenceSession) -> None:
+    """Raise BadIdsError where any lookup of the session met an id outside its table, naming node, field and count."""
+    counts = bad_ids(session)
+    if counts:
+        total = sum(count.count for count in counts)
+        each = "; ".join(f"node '{c.node}', {c.lookup}: {c.count}" for c in counts)
+        raise BadIdsError(f"{total} ids outside their tables: {each}")

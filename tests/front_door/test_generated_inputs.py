@@ -1,0 +1,206 @@
+"""Hazard: test inputs that don't test: ids outside tables by accident, edge cases that aren't, sizes that don't fit
+together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from dpiframe.graph_passes.model_io import ModelError
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+from dpiframe.errors import UsageError
+from dpiframe.inputs import BATCHES, Case, CaseMaker, InputSpec, input_specs, load_user_inputs
+
+ID_TYPES = ["int32", "int64", "float16", "float32", "float64", "uint8"]
+
+
+def spec(name: str, dtype: str, *shape: int | str | None) -> InputSpec:
+    return InputSpec(name, np.dtype(dtype), shape)
+
+
+def by_name(maker: CaseMaker) -> dict[str, Case]:
+    return {case.name: case for case in maker.cases()}
+
+
+def model_with(*inputs: onnx.ValueInfoProto) -> onnx.ModelProto:
+    return helper.make_model(helper.make_graph([], "g", list(inputs), []))
+
+
+def ends(case: Case, name: str, column: int) -> tuple[float, float]:
+    values = case.feeds[name][:, column]
+    return float(values.min()), float(values.max())
+
+
+@given(
+    dtype=st.sampled_from(ID_TYPES),
+    starts=st.lists(st.integers(0, 30), min_size=1, max_size=5),
+    lengths=st.lists(st.integers(1, 200), min_size=5, max_size=5),
+)
+def test_ids_stay_in_their_tables(dtype: str, starts: list[int], lengths: list[int]) -> None:
+    ranges = [range(a, a + n) for a, n in zip(starts, lengths, strict=False)]
+    maker = CaseMaker([spec("ids", dtype, "batch", len(ranges))], {"ids": ranges})
+    for case in maker.cases():
+        ids = case.feeds["ids"]
+        assert ids.dtype == dtype
+        for column, valid in enumerate(ranges):
+            whole = {int(value) for value in ids[:, column].astype(np.float64)}
+            if case.name == "negative ids" and dtype != "uint8":
+                assert all(value + len(valid) in valid for value in whole)
+            elif case.name != "negative ids":
+                assert all(value in valid for value in whole), case.name
+
+
+@pytest.mark.parametrize("rows", [2**24 + 1, 2**24 + 3, 2**31, 2**40])
+def test_a_float_id_is_never_rounded_past_its_table(rows: int) -> None:
+    maker = CaseMaker([spec("ids", "float32", "batch", 1)], {"ids": [range(rows)]})
+    largest = by_name(maker)["all ids at their maximum, large dense values"].feeds["ids"]
+    assert 0.99 * rows < int(largest.max()) < rows
+    assert all(int(case.feeds["ids"].max(initial=0)) < rows for case in maker.cases())
+
+
+def test_edge_cases_are_what_their_names_say() -> None:
+    ranges = [range(3, 10), None]
+    cases = by_name(CaseMaker([spec("x", "float32", "batch", 2)], {"x": ranges}))
+    assert [len(cases[f"random inputs, batch {b}"].feeds["x"]) for b in BATCHES] == list(BATCHES)
+    assert cases["empty batch"].feeds["x"].shape == (0, 2)
+    lowest = cases["all ids at their minimum, dense values zero"]
+    assert (ends(lowest, "x", 0), ends(lowest, "x", 1)) == ((3, 3), (0, 0))
+    highest = cases["all ids at their maximum, large dense values"]
+    assert ends(highest, "x", 0) == (9, 9)
+    assert max(map(abs, ends(highest, "x", 1))) > 1e5
+    assert ends(cases["negative ids"], "x", 0)[1] < 3
+    repeated = ends(cases["one id repeated in all rows"], "x", 0)
+    assert repeated[0] == repeated[1]
+    padded = cases["half the ids at their minimum, dense values small integers"].feeds["x"]
+    assert {3.0} < set(padded[:, 0].tolist())
+    assert np.array_equal(padded[:, 1], np.round(padded[:, 1]))
+    special = cases["NaN and infinite dense values"].feeds["x"]
+    assert np.isfinite(special[:, 0]).all()
+    assert np.isinf(special[:, 1]).any()
+    fraction = cases["ids with a fraction"].feeds["x"][:, 0]
+    assert (fraction != np.trunc(fraction)).all()
+
+
+def test_outside_ids_are_outside_and_only_where_ids_are() -> None:
+    maker = CaseMaker([spec("x", "int64", "batch", 2)], {"x": [range(7), None]})
+    case = maker.outside()
+    assert case is not None
+    ids = case.feeds["x"][:, 0]
+    assert ((ids >= 7) | (ids < -7)).any()
+    assert ((ids >= 0) & (ids < 7)).any()
+    assert CaseMaker([spec("x", "float32", "batch", 2)], {}).outside() is None
+
+
+def test_cases_are_the_same_every_time() -> None:
+    specs = [spec("a", "int64", "batch", 3), spec("b", "float32", "batch")]
+    first, second = (list(CaseMaker(specs, {"a": [range(9)] * 3}).cases()) for _ in range(2))
+    for one, other in zip(first, second, strict=True):
+        assert all(np.array_equal(one.feeds[n], other.feeds[n], equal_nan=n == "b") for n in ("a", "b"))
+
+
+def test_a_name_has_one_size_and_the_batch_is_the_first_axis() -> None:
+    specs = [
+        spec("history", "int64", "batch", "length"),
+        spec("mask", "bool", "batch", "length", "other"),
+        spec("transposed", "float32", 26, "batch"),
+        spec("unnamed", "float32", None, None),
+        spec("scalar", "float32"),
+    ]
+    shapes = {name: array.shape for name, array in CaseMaker(specs, {}).random(64).items()}
+    length, other = shapes["mask"][1:]
+    assert shapes["history"] == (64, length)
+    assert length != other
+    assert shapes["transposed"] == (26, 64)
+    assert shapes["unnamed"][0] == 64
+    assert shapes["scalar"] == ()
+    equal = CaseMaker(specs, {}, equal_sizes=True)
+    assert equal.random(1)["mask"].shape[1] == equal.random(1)["mask"].shape[2]
+
+
+def test_ids_of_a_transposed_input_follow_their_columns() -> None:
+    specs = [spec("ids", "int64", 2, "batch"), spec("dense", "float32", "batch")]
+    ids = CaseMaker(specs, {"ids": [range(5), range(100, 105)]}).random(64)["ids"]
+    assert ids.shape == (2, 64)
+    assert ids[0].max() < 5
+    assert ids[1].min() >= 100
+
+
+def test_ranges_of_a_dynamic_axis_repeat() -> None:
+    maker = CaseMaker([spec("ids", "int64", "batch", "length")], {"ids": [range(4, 6)]})
+    assert all(set(case.feeds["ids"].flat) <= {4, 5} for case in maker.cases() if case.name != "negative ids")
+
+
+def test_static_shapes_are_kept() -> None:
+    cases = list(CaseMaker([spec("x", "float32", 2, 3)], {}).cases())
+    assert {case.feeds["x"].shape for case in cases} == {(2, 3)}
+    assert len({case.name for case in cases}) == len(cases)
+
+
+def test_strings_and_flags_get_values() -> None:
+    specs = [InputSpec("word", None, ("batch",)), spec("flag", "bool", "batch"), spec("count", "int32", "batch")]
+    feeds = CaseMaker(specs, {}).random(64)
+    assert feeds["word"].dtype.kind == "U"
+    assert set(feeds["flag"]) == {True, False}
+    assert feeds["count"].min() >= 0
+
+
+def test_an_input_that_is_an_initializer_is_not_fed() -> None:
+    model = model_with(
+        helper.make_tensor_value_info("x", TensorProto.INT64, ["batch"]),
+        helper.make_tensor_value_info("w", TensorProto.FLOAT, [1]),
+    )
+    model.graph.initializer.append(helper.make_tensor("w", TensorProto.FLOAT, [1], [1.0]))
+    assert [s.name for s in input_specs(model)] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        (helper.make_tensor_value_info("x", TensorProto.BFLOAT16, ["batch"]), "bfloat16"),
+        (helper.make_tensor_value_info("x", TensorProto.COMPLEX64, ["batch"]), "complex64"),
+        (helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, ["batch"]), "sequence"),
+    ],
+)
+def test_an_input_without_test_values_is_named(value: onnx.ValueInfoProto, named: str) -> None:
+    with pytest.raises(ModelError, match=f"input 'x'.*{named}"):
+        input_specs(model_with(value))
+
+
+def test_user_inputs_of_any_name_are_read(tmp_path: Path) -> None:
+    specs = [spec("a/b::c", "int64", "batch", 2)]
+    np.savez(tmp_path / "in.npz", **{"a/b::c": np.ones((9, 2), np.int64), "label": np.ones(9)})
+    assert load_user_inputs(tmp_path / "in.npz", specs).feeds["a/b::c"].shape == (9, 2)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "named"),
+    [
+        ({"y": np.ones((2, 3))}, "holds no array 'x'"),
+        ({"x": np.ones((2, 3), np.float64)}, "'x' is float64; the model takes float32"),
+        ({"x": np.ones((2, 4), np.float32)}, r"'x' has shape \[2, 4\]; the model takes \[batch, 3\]"),
+        ({"x": np.ones(3, np.float32)}, r"'x' has shape \[3\]"),
+        ({"x": np.array([object()])}, "not a readable .npz"),
+    ],
+)
+def test_user_inputs_that_do_not_fit_are_named(tmp_path: Path, arrays: dict[str, np.ndarray], named: str) -> None:
+    np.savez(tmp_path / "in.npz", **arrays)
+    with pytest.raises(UsageError, match=named):
+        load_user_inputs(tmp_path / "in.npz", [spec("x", "float32", "batch", 3)])
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut short", b"text"])
+def test_user_inputs_that_are_no_npz_are_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "in.npz").write_bytes(content)
+    with pytest.raises(UsageError, match=r"in\.npz"):
+        load_user_inputs(tmp_path / "in.npz", [])
+
+
+def test_user_inputs_as_npy_are_named(tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", np.ones(3))
+    with pytest.raises(UsageError, match=r"not an \.npz file"):
+        load_user_inputs(tmp_path / "in.npy", [])
