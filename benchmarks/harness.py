@@ -1,0 +1,111 @@
+"""What every benchmark shares: a set-up function gives providers, all are timed in turn, all write one CSV.
+
+A provider is a name and a function of no arguments; one call of the function is one measured run. Providers are timed
+A B C A B C ..., so that a drift of the machine's speed hits all alike, and the ratio to the first is taken within each round.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import platform
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass
+class Row:
+    """One measurement. Times in microseconds; ratio: the baseline's time over this one's, median of the paired rounds."""
+
+    benchmark: str
+    case: str
+    batch: int
+    provider: str
+    median_us: float
+    p10_us: float
+    p90_us: float
+    ratio: float
+    rounds: int
+    machine: str
+    versions: str
+    date: str
+
+
+def measure(
+    benchmark: str,
+    case: str,
+    batch: int,
+    providers: Mapping[str, Callable[[], object]],
+    seconds: float = 1.0,
+    min_rounds: int = 30,
+) -> list[Row]:
+    """Time all providers in turn for about `seconds`; the first is the baseline of the ratios."""
+    for run in providers.values():
+        for _ in range(5):
+            run()
+    times: dict[str, list[float]] = {name: [] for name in providers}
+    stop = time.perf_counter() + seconds
+    while time.perf_counter() < stop or len(next(iter(times.values()))) < min_rounds:
+        for name, run in providers.items():
+            start = time.perf_counter_ns()
+            run()
+            times[name].append((time.perf_counter_ns() - start) / 1000)
+    baseline = np.array(next(iter(times.values())))
+    rows = []
+    for name, values in times.items():
+        taken = np.array(values)
+        p10, median, p90 = np.percentile(taken, [10, 50, 90])
+        ratio = float(np.median(baseline / taken))
+        rows.append(
+            Row(benchmark, case, batch, name, round(median, 2), round(p10, 2), round(p90, 2), round(ratio, 3), len(taken), *about())
+        )
+    return rows
+
+
+def about() -> tuple[str, str, str]:
+    """The machine, the versions and the date, as the CSV holds them."""
+    versions = [f"{name} {metadata.version(name)}" for name in ("dpiframe", "numpy", "onnx") if _installed(name)]
+    versions += [f"{name} {metadata.version(name)}" for name in ("onnxruntime", "onnxruntime-gpu") if _installed(name)]
+    return _processor(), "; ".join(versions), datetime.date.today().isoformat()
+
+
+def write_csv(path: Path, rows: Iterable[Row]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [f.name for f in fields(Row)])
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
+
+
+def print_table(rows: Iterable[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("case", "batch", "provider", "median µs", "p10", "p90", "ratio")
+    for row in rows:
+        table.add_row(
+            row.case, str(row.batch), row.provider, f"{row.median_us:.1f}", f"{row.p10_us:.1f}", f"{row.p90_us:.1f}", f"{row.ratio:.2f}"
+        )
+    Console().print(table)
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return f"{line.split(':', 1)[1].strip()}, {platform.machine()}"
+    return platform.processor() or platform.machine()
+
+
+def _installed(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
