@@ -1,0 +1,153 @@
+"""MovieLens-100K: 100,000 ratings with user and film fields, small to fetch and large enough for accuracy figures."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from ..schema import FeatureSchema, MultiHotField, SequenceField, SparseField
+from .dataset import Dataset
+from .text import first_cells, text_chunks
+
+# The `recbole` wheel carries the data set in this folder.
+PACKAGE = "recbole"
+_FOLDER = "recbole/dataset_example/ml-100k"
+_FILES = ("ml-100k.inter", "ml-100k.item", "ml-100k.user")
+_GENRES = 6
+CLICK_RATING = 4
+
+
+def default_cache() -> Path:
+    """$XDG_CACHE_HOME/dpiframe, ~/.cache/dpiframe without it."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dpiframe"
+
+
+def fetch_movielens(cache: Path | None = None) -> Path:
+    """Gets the data set out of the `recbole` wheel, which pip downloads (2 MB, without dependencies), once.
+
+    Args:
+        cache: folder that keeps it; `default_cache()` without it.
+
+    Returns:
+        The folder with the three files.
+
+    Raises:
+        RuntimeError: pip can't fetch the wheel, or it lacks the files.
+    """
+    folder = (cache or default_cache()) / "ml-100k"
+    if all((folder / name).is_file() for name in _FILES):
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+        done = subprocess.run([*command, "--dest", temporary, PACKAGE], capture_output=True, text=True, check=False)
+        wheels = list(Path(temporary).glob("*.whl"))
+        if done.returncode or not wheels:
+            lines = (done.stderr or done.stdout).strip().splitlines()
+            raise RuntimeError(f"pip could not download {PACKAGE}: {lines[-1] if lines else 'it gave no reason'}")
+        fresh = Path(temporary) / "unpacked"
+        fresh.mkdir()
+        with zipfile.ZipFile(wheels[0]) as wheel:
+            for name in _FILES:
+                try:
+                    (fresh / name).write_bytes(wheel.read(f"{_FOLDER}/{name}"))
+                except KeyError:
+                    raise RuntimeError(f"{wheels[0].name} does not hold {_FOLDER}/{name}") from None
+        folder.mkdir(exist_ok=True)
+        for name in _FILES:
+            (fresh / name).replace(folder / name)
+    return folder
+
+
+def read_movielens(folder: str | Path, *, dim: int = 16, history: int = 20) -> Dataset:
+    """Reads the three files into one data set, ordered by time; a rating of 4 or 5 is a click.
+
+    Fields: user_id, item_id, age, gender, occupation, zip_code, release_year; genres (multi-hot, mean); liked
+    (sequence on item_id's table: the last films that the user clicked before this rating).
+
+    Args:
+        folder: with ml-100k.inter, .item and .user.
+        dim: embedding length of every field.
+        history: L, the length of `liked`.
+
+    Raises:
+        FileNotFoundError: one of the files is missing.
+        ValueError: a malformed file; names file and line.
+    """
+    base = Path(folder)
+    ratings = _table(base / "ml-100k.inter")
+    users, items = _table(base / "ml-100k.user"), _table(base / "ml-100k.item")
+    order = np.argsort(ratings["timestamp"].astype(np.float64), kind="stable")
+    user_row, item_row = _match(users["user_id"]), _match(items["item_id"])
+    user = np.array([user_row[value] for value in ratings["user_id"][order]])
+    item = np.array([item_row[value] for value in ratings["item_id"][order]])
+    clicked = ratings["rating"][order].astype(np.float64) >= CLICK_RATING
+
+    columns: dict[str, np.ndarray] = {}
+    for name in ("user_id", "item_id", "age", "gender", "occupation", "zip_code", "release_year"):
+        table, row = (items, item) if name in items else (users, user)
+        _, numbers = np.unique(table[name], return_inverse=True)
+        columns[name] = numbers.reshape(-1)[row] + 1
+    genre_names, genres = _genres(items["class"])
+    liked = _histories(user, columns["item_id"], clicked, history)
+
+    sizes = {name: int(values.max()) + 1 for name, values in columns.items()}
+    # Ids of films that nobody rated still belong to the table.
+    sizes["item_id"] = len(items["item_id"]) + 1
+    schema = FeatureSchema(
+        sparse=tuple(SparseField(name, size, dim) for name, size in sizes.items()),
+        multi_hot=(MultiHotField("genres", len(genre_names) + 1, dim, length=_GENRES, pooling="mean"),),
+        sequences=(SequenceField("liked", sizes["item_id"], dim, table="item_id", length=history, target="item_id"),),
+    )
+    ids = np.concatenate([np.stack(list(columns.values()), axis=1), genres[item], liked], axis=1).astype(np.int64)
+    return Dataset(schema, ids, np.empty((len(ids), 0), np.float32), clicked.astype(np.float32)[:, None])
+
+
+def _table(path: Path) -> dict[str, np.ndarray]:
+    """A RecBole atomic file: a header of name:type, tab-separated."""
+    names = [cell.partition(":")[0] for cell in first_cells(path)]
+    columns = [
+        np.concatenate(parts)
+        for parts in zip(
+            *(
+                [np.array(column) for column in chunk.columns]
+                for chunk in text_chunks(path, width=len(names), skip_header=True)
+            ),
+            strict=True,
+        )
+    ]
+    return dict(zip(names, columns, strict=True))
+
+
+def _match(values: np.ndarray) -> dict[str, int]:
+    return {value: row for row, value in enumerate(values)}
+
+
+def _genres(cells: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Genre ids of each film, int64 [films, _GENRES], 0 where it has fewer."""
+    lists = [cell.split() for cell in cells]
+    names = sorted({genre for genres in lists for genre in genres})
+    numbers = {name: number for number, name in enumerate(names, start=1)}
+    ids = np.zeros((len(lists), _GENRES), np.int64)
+    for row, genres in enumerate(lists):
+        known = [numbers[genre] for genre in genres[:_GENRES]]
+        ids[row, : len(known)] = known
+    return names, ids
+
+
+def _histories(users: np.ndarray, items: np.ndarray, clicked: np.ndarray, length: int) -> np.ndarray:
+    """Each row's user's last clicked items before it, oldest first, padded with 0 at the end: int64 [N, length]."""
+    past: dict[int, list[int]] = {}
+    histories = np.zeros((len(users), length), np.int64)
+    for row, (user, item, click) in enumerate(zip(users.tolist(), items.tolist(), clicked.tolist(), strict=True)):
+        last = past.setdefault(user, [])[-length:]
+        histories[row, : len(last)] = last
+        if click:
+            past[user].append(item)
+    return histories

@@ -1,0 +1,66 @@
+"""`train` as a command: generated and real rows in, a checkpoint out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dpiframe.models import load_checkpoint
+from dpiframe.models.cli import train
+from tests.models.commands import command
+
+
+@pytest.mark.parametrize(("name", "tasks"), [("dcn", 1), ("din", 1), ("mmoe", 2)])
+def test_generated_rows_suit_each_model(name: str, tasks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    output = command(train, name, "--rows", 600, "--dim", 2, "--epochs", 1)
+    assert "test AUC" in output
+    loaded = load_checkpoint(tmp_path / f"{name}.pt")
+    assert loaded.model.name == name
+    assert loaded.model.tasks == tasks
+    assert loaded.encoder is None
+    assert set(loaded.metrics) == {"validation_auc", "test_auc", "test_log_loss"}
+
+
+def test_a_criteo_file_brings_its_encoder_along(sample: Callable[[str], Path], tmp_path: Path) -> None:
+    target = tmp_path / "fm.pt"
+    command(
+        train,
+        "DeepFM",
+        "--data",
+        sample("criteo_sample.csv"),
+        "--epochs",
+        1,
+        "--dim",
+        2,
+        "--min-count",
+        2,
+        "-o",
+        target,
+    )
+    loaded = load_checkpoint(target)
+    assert loaded.encoder is not None
+    for item in loaded.model.schema.sparse:
+        assert loaded.encoder.fields[item.name].size == item.vocabulary
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (["deepfn"], ValueError, "unknown model 'deepfn'; choose one of"),
+        (["dcn", "--data", "none.csv"], FileNotFoundError, r"none\.csv"),
+        (["dcn", "--format", "avazu"], ValueError, "format avazu needs a file"),
+        (["dcn", "--data", "x", "--format", "generated"], ValueError, "generated data has no file"),
+        (["dcn", "-o", "none/m.pt"], FileNotFoundError, "make it first"),
+        (["dcn", "--rows", "5"], ValueError, "too few to split"),
+    ],
+)
+def test_errors_name_what_is_wrong(
+    arguments: list[str], error: type[Exception], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=message):
+        command(train, *arguments)
+    assert not list(tmp_path.iterdir())
