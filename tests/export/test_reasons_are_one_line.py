@@ -1,0 +1,112 @@
+"""What can't be exported says why and what to change, in one line, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from dpiframe.export import ExportError, export_model
+from dpiframe.export.exporters import Exporter
+from tests.export import toys
+
+
+def fails(
+    module: Any, folder: Path, message: str, examples: Any = None, error: type[Exception] = ExportError, **options: Any
+) -> None:
+    """Exporting raises one line that matches, and neither harms an old file nor leaves a new one."""
+    path = folder / "m.onnx"
+    path.write_bytes(b"old")
+    with pytest.raises(error) as caught:
+        export_model(module, toys.example() if examples is None else examples, path, **options)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert re.search(message, text), text
+    assert path.read_bytes() == b"old"
+    assert list(folder.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("module", "exporter", "message"),
+    [
+        (toys.BranchOnValue, "dynamo", "dynamo exporter failed: .*data-dependent.*use torch.where"),
+        (toys.FixedBatch, "dynamo", r"fixed the batch of input 'ids' at 5: .*write x\.shape\[0\] or -1"),
+        (toys.NoSuchOperator, "dynamo", "dynamo exporter failed: .*bessel_j0.*replace the operator"),
+        (toys.NoSuchOperator, "torchscript", "torchscript exporter failed: .*bessel_j0.*replace the operator"),
+        (toys.ThroughNumpy, "torchscript", "fails at batch 1 .*Non concat axis dimensions must match"),
+        (toys.FixedBatch, "torchscript", r"fails at batch 1 .*write x\.shape\[0\] or -1"),
+        (toys.Random, "torchscript", "differs from PyTorch by .*randomness"),
+    ],
+)
+def test_the_exporters_reason_and_what_to_change(
+    module: type[nn.Module], exporter: Exporter, message: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fails(module(), tmp_path, message, exporter=exporter)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_baked_in_branch_is_found_by_comparing(tmp_path: Path) -> None:
+    """Tracing takes the branch of the example; rows in another order of the example take the other."""
+    ids, dense = toys.example(2)
+    dense = torch.tensor([[1.0, 1.0, 1.0], [-3.0, -3.0, -3.0]])
+    fails(toys.BranchOnValue(), tmp_path, "at batch 1 .*differs from PyTorch", (ids, dense), exporter="torchscript")
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        ((), "don't fit the model's forward: missing a required argument: 'ids'"),
+        ((torch.zeros(2, 2, dtype=torch.int64),), "missing a required argument: 'dense'"),
+        ((*toys.example(), 1), "too many positional arguments"),
+        ((torch.zeros(2, 2, dtype=torch.int64), 3.5), "'dense' is a float; every input must be a tensor"),
+        ((torch.zeros(2, 2, dtype=torch.int64), torch.tensor(1.0)), "'dense' has no axes"),
+        ((torch.zeros(2, 2, dtype=torch.int64), torch.zeros(3, 3)), "the example has ids 2, dense 3"),
+        ((torch.zeros(0, 2, dtype=torch.int64), torch.zeros(0, 3)), "one row or more"),
+        ((torch.full((2, 2), 99), torch.zeros(2, 3)), "model itself fails on the example inputs: index out of range"),
+    ],
+)
+def test_examples_that_do_not_fit(examples: Any, message: str, tmp_path: Path) -> None:
+    fails(toys.Lookup(), tmp_path, message, examples)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"exporter": "onnxscript"}, "exporter is 'onnxscript'; choose dynamo or torchscript"),
+        ({"opset": 17}, "opset is 17; the dynamo exporter writes 18 to 23"),
+        ({"opset": 21, "exporter": "torchscript"}, "opset is 21; the torchscript exporter writes 11 to 20"),
+        ({"input_names": ["ids"]}, r"1 input names \(ids\), but the model has 2 inputs"),
+        ({"input_names": ["x", "x"]}, "name one twice"),
+        ({"output_names": ["a", "b"]}, "but the model has 1 outputs"),
+    ],
+)
+def test_options_that_do_not_fit(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    fails(toys.Lookup(), tmp_path, message, error=ValueError, **options)
+
+
+def test_modules_that_are_none(tmp_path: Path) -> None:
+    fails(torch.relu, tmp_path, "is no torch.nn.Module")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scripted = torch.jit.trace(toys.Lookup(), toys.example())
+    fails(scripted, tmp_path, "scripted module")
+    fails(toys.Broken(), tmp_path, "the model itself fails on the example inputs: index out of range in self")
+
+
+def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="doesn't exist; make it first"):
+        export_model(toys.Lookup(), toys.example(), tmp_path / "none" / "m.onnx")
+    with pytest.raises(IsADirectoryError, match="name a file"):
+        export_model(toys.Lookup(), toys.example(), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failure_leaves_the_training_mode_as_it_was(tmp_path: Path) -> None:
+    module = toys.Random().train()
+    fails(module, tmp_path, "randomness", exporter="torchscript")
+    assert module.training
