@@ -1,7 +1,7 @@
 """The native library of dpiframe: where it is, and what its kernels counted.
 
-``libdpiframe_ops.so`` is what ONNX Runtime loads (``SessionOptions.register_custom_ops_library``); ``_kernels`` holds the
-same kernels for numpy arrays.
+``libdpiframe_ops.so`` is what ONNX Runtime loads (``SessionOptions.register_custom_ops_library``); ``_kernels`` holds
+the same kernels for numpy arrays.
 """
 
 from __future__ import annotations

@@ -1,36 +1,70 @@
-# CUDA kernels are compiled where there are any and nvcc is there; else the library holds the CPU's alone.
-file(GLOB DPIFRAME_CUDA_SOURCES CONFIGURE_DEPENDS
-  ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cuda/*.cu
-  ${CMAKE_CURRENT_SOURCE_DIR}/ops/cuda/*.cc)
+# The CUDA half: compiled where nvcc is on PATH or in the Python wheel nvidia-cuda-nvcc; else the library holds the
+# CPU's kernels alone. DPIFRAME_CUDA=OFF leaves it out, ON insists on it.
+set(DPIFRAME_CUDA OFF CACHE STRING "Whether to compile the CUDA kernels: AUTO, ON or OFF")
+set(DPIFRAME_CUDA_ARCHITECTURES "" CACHE STRING
+  "GPU architectures of the CUDA kernels, as 90 or 80;90; by default all that nvcc knows of 80, 86, 89, 90, 100 and 120")
 
 set(DPIFRAME_WITH_CUDA OFF)
-if(DPIFRAME_CUDA_SOURCES)
+if(DPIFRAME_CUDA)
+  if(NOT CMAKE_CUDA_COMPILER)
+    execute_process(
+      COMMAND ${Python_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/find_nvcc.py
+      OUTPUT_VARIABLE CMAKE_CUDA_COMPILER OUTPUT_STRIP_TRAILING_WHITESPACE)
+  endif()
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     set(DPIFRAME_WITH_CUDA ON)
+  elseif(NOT DPIFRAME_CUDA STREQUAL AUTO)
+    message(FATAL_ERROR "DPIFRAME_CUDA is ON, but no nvcc was found: put it on PATH or `pip install nvidia-cuda-nvcc`")
   endif()
 endif()
 
-if(DPIFRAME_WITH_CUDA)
-  enable_language(CUDA)
-  find_package(CUDAToolkit REQUIRED)
-  message(STATUS "dpiframe: CPU and CUDA kernels (architectures ${DPIFRAME_CUDA_ARCHITECTURES})")
-elseif(DPIFRAME_CUDA_SOURCES)
-  message(STATUS "dpiframe: CPU kernels only: nvcc was not found")
-else()
+if(NOT DPIFRAME_WITH_CUDA)
   message(STATUS "dpiframe: CPU kernels only")
+  function(dpiframe_add_cuda)
+  endfunction()
+  return()
 endif()
 
-function(dpiframe_add_cuda target)
-  if(DPIFRAME_WITH_CUDA)
-    target_sources(${target} PRIVATE ${DPIFRAME_CUDA_SOURCES})
-    target_compile_definitions(${target} PRIVATE DPIFRAME_WITH_CUDA)
-    # The runtime is linked in: a library that needed libcudart would not load on a machine without it.
-    target_link_libraries(${target} PRIVATE CUDA::cudart_static)
-    set_target_properties(${target} PROPERTIES
-      CUDA_ARCHITECTURES "${DPIFRAME_CUDA_ARCHITECTURES}"
-      CUDA_RUNTIME_LIBRARY Static
-      CUDA_STANDARD 17)
+# A compiler without a GPU to look at can't guess an architecture; ours are set on the target below.
+set(CMAKE_CUDA_ARCHITECTURES OFF)
+enable_language(CUDA)
+find_package(CUDAToolkit 12.0 REQUIRED)
+
+set(architectures ${DPIFRAME_CUDA_ARCHITECTURES})
+if(NOT architectures)
+  # The last of each list also brings PTX, which the driver compiles for newer GPUs.
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
+    set(architectures 80-real 86-real 89-real 90-real 100 120)
+  else()
+    set(architectures 80-real 86-real 89-real 90)
   endif()
+endif()
+message(STATUS "dpiframe: CPU and CUDA kernels (nvcc ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${architectures})")
+
+# The kernels: plain pointers, shapes and a stream, no ONNX Runtime. Results must not depend on fused multiply-add.
+add_library(dpiframe_cuda_kernels OBJECT
+  kernels/cuda/device_scope.cc
+  kernels/cuda/lookup_cuda.cc
+  kernels/cuda/lookup_device_plan.cc
+  kernels/cuda/lookup_launch.cu
+  kernels/cuda/pool_runs.cc)
+set_target_properties(dpiframe_cuda_kernels PROPERTIES
+  CUDA_ARCHITECTURES "${architectures}"
+  CUDA_RUNTIME_LIBRARY Static
+  CUDA_STANDARD 17)
+target_compile_options(dpiframe_cuda_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --threads=0>)
+# The runtime is linked in: a library that needed libcudart would not load on a machine without it.
+target_link_libraries(dpiframe_cuda_kernels PUBLIC CUDA::cudart_static)
+
+function(dpiframe_add_cuda ops_library)
+  target_sources(${ops_library} PRIVATE ops/fused_multi_gather_cuda.cc)
+  target_compile_definitions(${ops_library} PRIVATE DPIFRAME_WITH_CUDA)
+  target_link_libraries(${ops_library} PRIVATE dpiframe_cuda_kernels)
+
+  # The kernels for Python: benchmarks, and tests without ONNX Runtime.
+  pybind11_add_module(_cuda_kernels python/cuda_kernels_module.cc)
+  target_link_libraries(_cuda_kernels PRIVATE dpiframe_kernels dpiframe_cuda_kernels)
+  install(TARGETS _cuda_kernels LIBRARY DESTINATION dpiframe/custom_ops)
 endfunction()

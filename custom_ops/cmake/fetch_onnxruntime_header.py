@@ -83,9 +83,9 @@ def stanza_entries(text: str) -> list[tuple[str, str]]:
     return entries
 
 
-def mirror(sources: Path = SOURCES) -> str:
+def mirror() -> str:
     """The first URI that the machine's apt sources name for a suite of Debian itself."""
-    files = [sources / "sources.list", *sorted((sources / "sources.list.d").glob("*"))]
+    files = [SOURCES / "sources.list", *sorted((SOURCES / "sources.list.d").glob("*"))]
     for file in files:
         if not file.is_file():
             continue
@@ -93,7 +93,7 @@ def mirror(sources: Path = SOURCES) -> str:
         for uri, suite in entries(file.read_text(errors="replace")):
             if suite in DEBIAN_SUITES:
                 return uri
-    raise FetchError(f"no apt source under {sources} names a Debian mirror")
+    raise FetchError(f"no apt source under {SOURCES} names a Debian mirror")
 
 
 def run(command: list[str], folder: Path) -> None:
@@ -102,8 +102,9 @@ def run(command: list[str], folder: Path) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise FetchError(f"{command[0]} failed: {error}") from error
     if result.returncode != 0:
-        lines = (result.stderr or result.stdout).strip().splitlines()
-        raise FetchError(f"{' '.join([command[0], *command[-2:]])} failed: {lines[-1] if lines else 'no output'}")
+        lines = (result.stderr or result.stdout).strip().splitlines() or ["no output"]
+        reason = next((line for line in lines if line.startswith("E:")), lines[-1])
+        raise FetchError(f"{command[0]} failed: {reason.removeprefix('E:').strip()}")
 
 
 def download(folder: Path) -> Path:
@@ -122,6 +123,7 @@ def download(folder: Path) -> Path:
         "Dir::Etc::preferences": "-",
         "Dir::Etc::preferencesparts": "-",
         "Acquire::Languages": "none",
+        "APT::Update::Error-Mode": "any",
     }
     if os.geteuid() == 0:
         options["APT::Sandbox::User"] = "root"  # the folders here are closed to apt's own user

@@ -45,7 +45,8 @@ inline uint16_t FloatToHalf(float value) {
   bits &= 0x7fffffffu;
   if (bits > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | ((bits >> 13) & 0x3ffu));
   if (bits >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and above round to infinity
-  if (bits < 0x38800000u) {  // below 2^-14: subnormal; adding 0.5 aligns the last bit of the half with that of the float
+  if (bits <
+      0x38800000u) {  // below 2^-14: subnormal; adding 0.5 aligns the last bit of the half with that of the float
     float shifted;
     std::memcpy(&shifted, &bits, sizeof shifted);
     shifted += 0.5f;

@@ -36,8 +36,8 @@ inline void CopyBytes(char* to, const char* from, int64_t bytes) {
   }
 }
 
-// Copies the rows of one output row, and asks for those of a later one in between: spread out, so that waiting for memory
-// never stops the copies.
+// Copies the rows of one output row, and asks for those of a later one in between: spread out, so that waiting for
+// memory never stops the copies.
 template <int kBytes>
 inline void CopyFixed(const Cell* cells, const Cell* ahead, int count, char* to) {
   for (int64_t i = 0; i < count; ++i) {

@@ -33,9 +33,10 @@ class Scratch {
   size_t bytes_ = 0;
 };
 
-LookupRowsFunction BestLookupRows() {
+LookupRowsFunction LookupRowsFor([[maybe_unused]] InstructionSet instruction_set) {
 #ifdef DPIFRAME_HAS_AVX2_FILE
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) return LookupRowsAvx2;
+  const bool best = instruction_set == InstructionSet::kBestOfMachine;
+  if (best && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) return LookupRowsAvx2;
 #endif
   return LookupRowsBaseline;
 }
@@ -87,8 +88,9 @@ void LookupPlan::Run(const LookupCall& call, int64_t begin, int64_t end, BadIds*
   lookup_rows_(view_, call, begin, end, scratch.Get(static_cast<size_t>(RowLoopScratchBytes(view_))), bad_ids);
 }
 
-LookupPlan::LookupPlan(LookupProgram program, const std::vector<ElementType>& source_types, ElementType table_type)
-    : program_(std::move(program)), lookup_rows_(BestLookupRows()) {
+LookupPlan::LookupPlan(LookupProgram program, const std::vector<ElementType>& source_types, ElementType table_type,
+                       InstructionSet instruction_set)
+    : program_(std::move(program)), lookup_rows_(LookupRowsFor(instruction_set)) {
   LookupPlanBuilder(this, source_types, table_type).Build();
 }
 

@@ -58,10 +58,13 @@ class BadIds {
   First first_{};
 };
 
+enum class InstructionSet { kBestOfMachine, kBaseline };
+
 class LookupPlan {
  public:
   // One type for each source; tables and outputs have `table_type`: float32 or float16. Throws SourceTypeError.
-  LookupPlan(LookupProgram program, const std::vector<ElementType>& source_types, ElementType table_type);
+  LookupPlan(LookupProgram program, const std::vector<ElementType>& source_types, ElementType table_type,
+             InstructionSet instruction_set = InstructionSet::kBestOfMachine);
 
   LookupPlan(const LookupPlan&) = delete;
   LookupPlan& operator=(const LookupPlan&) = delete;

@@ -100,8 +100,13 @@ inline bool ResolveIds(int64_t table_rows, int64_t* ids, int64_t count) {
   return outside == 0;
 }
 
+// The first of a table's elements that an address names; row `id` lies `id * stride` bytes further.
+inline const char* TableStart(const LookupCall& call, const RowAddress& address) {
+  return static_cast<const char*>(call.tables[address.table]) + address.offset;
+}
+
 inline const char* AddressOf(const LookupCall& call, const RowAddress& address, int64_t id) {
-  return id < 0 ? call.zeros : call.tables[address.table] + address.offset + id * address.stride;
+  return id < 0 ? call.zeros : TableStart(call, address) + id * address.stride;
 }
 
 // The common case in one pass: ids of a plain column with an offset, for one table. Says whether all are inside it; if
@@ -110,7 +115,7 @@ template <typename T>
 inline bool FillPlainCells(const PlanView& plan, const LookupCall& call, const Slot& slot, const Place& place,
                            int64_t count, Cell* cells) {
   const RowAddress& address = plan.cell_rows.data[slot.first].address;
-  const char* const table = call.tables[address.table] + address.offset;
+  const char* const table = TableStart(call, address);
   const char* const source = static_cast<const char*>(call.sources[slot.id.source]);
   const int64_t table_rows = slot.table_rows;
   const int64_t stride = address.stride;

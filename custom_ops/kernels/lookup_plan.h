@@ -98,7 +98,7 @@ struct Pool {
   int term_count;
 };
 
-// A cell whose row is worth fetching ahead of time.
+// A cell of a pooled row, to be fetched ahead of time.
 struct Prefetch {
   int cell;
   int64_t bytes;
@@ -124,7 +124,7 @@ struct PlanView {
   ElementType type;  // of tables and outputs
   OutsideTable outside;
   int cell_count;
-  int rows_ahead;  // how many rows ahead of their use looked-up rows are fetched
+  int rows_ahead;      // how many rows ahead of their use looked-up rows are fetched
   int64_t pool_width;  // of the widest pool
   Span<SourceLayout> sources;
   Span<int64_t> output_row_bytes;
@@ -139,12 +139,12 @@ struct PlanView {
 
 // What one call brings.
 struct LookupCall {
-  int64_t rows;                 // R
+  int64_t rows;  // R
   const void* const* sources;
-  const int64_t* columns;       // K of each source
-  const char* const* tables;
-  char* const* outputs;
-  const char* zeros;            // as long as the widest looked-up row
+  const int64_t* columns;  // K of each source
+  const void* const* tables;
+  void* const* outputs;
+  const char* zeros;  // as long as the widest looked-up row
 };
 
 class BadIds;
@@ -158,9 +158,9 @@ void HandleBadIds(const PlanView& plan, int64_t table_rows, const CellRow* lines
 using LookupRowsFunction = void (*)(const PlanView& plan, const LookupCall& call, int64_t begin, int64_t end,
                                     void* scratch, BadIds* bad_ids);
 
-constexpr int kBlockRows = 16;                 // ids are evaluated for so many rows at a time
-constexpr int kCellRows = 2 * kBlockRows;      // the block in work and the next one
-constexpr int kPoolBatch = 64;                 // pooled rows whose addresses are gathered before they are summed
+constexpr int kBlockRows = 16;             // ids are evaluated for so many rows at a time
+constexpr int kCellRows = 2 * kBlockRows;  // the block in work and the next one
+constexpr int kPoolBatch = 64;             // pooled rows whose addresses are gathered before they are summed
 
 inline int64_t RowLoopScratchBytes(const PlanView& plan) {
   const int64_t cells = int64_t{kCellRows} * plan.cell_count * static_cast<int64_t>(sizeof(Cell));

@@ -9,19 +9,13 @@ namespace {
 // How many cache lines are asked for ahead of their use: about as many as a core can wait for at a time.
 constexpr int64_t kLinesInFlight = 48;
 
-// A table of this size stays in the near caches: fetching it ahead would only cost instructions.
-constexpr int64_t kSmallTableBytes = 32 * 1024;
+// A task for another thread should cost some 40 microseconds, of which a looked-up row takes about 20 nanoseconds.
+constexpr int64_t kLookupsPerTask = 2048;
 
-// A task for another thread should cost some 20 microseconds, of which a looked-up row takes about 20 nanoseconds.
-constexpr int64_t kLookupsPerTask = 1024;
+constexpr int64_t kCacheLine = 64;
 
 // A guess at the columns of a `*` source, for the size of tasks.
 constexpr int64_t kGuessedColumns = 32;
-
-std::tuple<int, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t> KeyOf(const IdExpression& id,
-                                                                                     int64_t table_rows) {
-  return {id.source, id.column, id.constant, id.div, id.mod, id.mul, id.add, table_rows};
-}
 
 IdColumn ColumnOf(const IdExpression& id) {
   return {id.source, id.column, id.constant, id.div, id.mod, id.mul, id.add};
@@ -61,6 +55,17 @@ void LookupPlanBuilder::Build() {
   FinishView();
 }
 
+LookupPlanBuilder::SlotKey LookupPlanBuilder::KeyOf(const IdExpression& id, int64_t table_rows) {
+  return {id.source, id.column, id.constant, id.div, id.mod, id.mul, id.add, table_rows};
+}
+
+Slot LookupPlanBuilder::SlotOf(const SlotKey& key) {
+  Slot slot{};
+  std::tie(slot.id.source, slot.id.column, slot.id.constant, slot.id.div, slot.id.mod, slot.id.mul, slot.id.add,
+           slot.table_rows) = key;
+  return slot;
+}
+
 void LookupPlanBuilder::AddSources() {
   for (size_t i = 0; i < program_.sources.size(); ++i) {
     const ProgramSource& source = program_.sources[i];
@@ -69,10 +74,8 @@ void LookupPlanBuilder::AddSources() {
 }
 
 void LookupPlanBuilder::AddRow(const ProgramBlock& block, int line) {
-  const ProgramTerm& term = block.terms[0];
-  const int cell = NewCell();
   const int64_t bytes = block.width * ElementBytes();
-  AddCellRow(term.id, Address(term, line), bytes, cell);
+  const int cell = AddCellRow(block.terms[0], line, bytes);
   const int64_t offset = block.column * ElementBytes();
   if (!plan_->runs_.empty()) {
     RowRun& last = plan_->runs_.back();
@@ -130,8 +133,8 @@ PoolTerm LookupPlanBuilder::MakeTerm(const ProgramBlock& block, const ProgramTer
     if (weight_column) RequireEqualColumns(term.id.source, term.weight.source);
     if (term.weight.id.is_star()) RequireEqualColumns(term.id.source, term.weight.id.source);
   } else {
-    made.cell = NewCell();
-    AddCellRow(term.id, Address(term, line), block.width * ElementBytes(), made.cell);
+    made.cell = AddCellRow(term, line, block.width * ElementBytes());
+    plan_->prefetches_.push_back({made.cell, block.width * ElementBytes()});
   }
   AddWeight(term.weight, &made);
   return made;
@@ -171,15 +174,14 @@ void LookupPlanBuilder::AddWeight(const TermWeight& weight, PoolTerm* term) {
   }
 }
 
-void LookupPlanBuilder::AddCellRow(const IdExpression& id, const RowAddress& address, int64_t bytes, int cell) {
-  CheckedId(id);
+int LookupPlanBuilder::AddCellRow(const ProgramTerm& term, int line, int64_t bytes) {
+  CheckedId(term.id);
   ++row_lookups_;
-  const ProgramTable& table = program_.tables[static_cast<size_t>(address.table)];
-  rows_[KeyOf(id, table.rows)].push_back({address, cell});
-  if (table.rows * table.dim * ElementBytes() > kSmallTableBytes) {
-    plan_->prefetches_.push_back({cell, bytes});
-    lines_ahead_ += (bytes + 63) / 64;
-  }
+  lines_ahead_ += (bytes + kCacheLine - 1) / kCacheLine;
+  const int cell = NewCell();
+  const int64_t table_rows = program_.tables[static_cast<size_t>(term.table)].rows;
+  rows_[KeyOf(term.id, table_rows)].push_back({Address(term, line), cell});
+  return cell;
 }
 
 int LookupPlanBuilder::ValueCell(const IdExpression& id) {
@@ -209,9 +211,7 @@ void LookupPlanBuilder::CheckFloat(int source, const char* use) const {
 
 void LookupPlanBuilder::FinishSlots() {
   for (const auto& [key, cell_rows] : rows_) {
-    Slot slot{};
-    std::tie(slot.id.source, slot.id.column, slot.id.constant, slot.id.div, slot.id.mod, slot.id.mul, slot.id.add,
-             slot.table_rows) = key;
+    Slot slot = SlotOf(key);
     slot.first = static_cast<int>(plan_->cell_rows_.size());
     slot.count = static_cast<int>(cell_rows.size());
     slot.plain = slot.count == 1 && slot.id.source >= 0 && slot.id.div == 0 && slot.id.mod == 0 && slot.id.mul == 1;
@@ -219,9 +219,7 @@ void LookupPlanBuilder::FinishSlots() {
     plan_->slots_.push_back(slot);
   }
   for (const auto& [key, cell] : values_) {
-    Slot slot{};
-    std::tie(slot.id.source, slot.id.column, slot.id.constant, slot.id.div, slot.id.mod, slot.id.mul, slot.id.add,
-             slot.table_rows) = key;
+    Slot slot = SlotOf(key);
     slot.first = cell;
     plan_->slots_.push_back(slot);
   }

@@ -21,6 +21,8 @@ class LookupPlanBuilder {
   // Source, column, constant and steps of an id, and V (0 for a bare value).
   using SlotKey = std::tuple<int, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
 
+  static SlotKey KeyOf(const IdExpression& id, int64_t table_rows);
+  static Slot SlotOf(const SlotKey& key);
   int64_t ElementBytes() const { return type_ == ElementType::kFloat16 ? 2 : 4; }
   int NewCell() { return plan_->view_.cell_count++; }
   void AddSources();
@@ -30,8 +32,7 @@ class LookupPlanBuilder {
   PoolTerm MakeTerm(const ProgramBlock& block, const ProgramTerm& term, int line);
   void RequireEqualColumns(int source, int weight_source);
   void AddWeight(const TermWeight& weight, PoolTerm* term);
-  // Makes the row that `id` names known to the cell, every call's rows being fetched ahead where that pays.
-  void AddCellRow(const IdExpression& id, const RowAddress& address, int64_t bytes, int cell);
+  int AddCellRow(const ProgramTerm& term, int line, int64_t bytes);
   int ValueCell(const IdExpression& id);
   RowAddress Address(const ProgramTerm& term, int line) const;
   IdColumn CheckedId(const IdExpression& id) const;
@@ -45,8 +46,8 @@ class LookupPlanBuilder {
   ElementType type_;
   std::map<SlotKey, std::vector<CellRow>> rows_;  // in a fixed order, so that equal programs do the same
   std::map<SlotKey, int> values_;
-  int64_t lines_ahead_ = 0;   // cache lines that a row fetches ahead
-  int64_t row_lookups_ = 0;   // looked-up rows of an output row, `*` counted as a guess
+  int64_t lines_ahead_ = 0;  // cache lines that a row fetches ahead
+  int64_t row_lookups_ = 0;  // looked-up rows of an output row, `*` counted as a guess
 };
 
 }  // namespace dpiframe

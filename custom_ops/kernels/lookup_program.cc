@@ -17,11 +17,11 @@ class ProgramParser {
 
   LookupProgram Parse() {
     ParseHead();
-    while (reader_.NextLineIs("source")) ParseSource();
+    do ParseSource();
+    while (reader_.NextLineIs("source"));
     while (reader_.NextLineIs("table")) ParseTable();
-    while (reader_.NextLineIs("output")) ParseOutput();
-    if (program_.sources.empty()) Require("source");
-    if (program_.outputs.empty()) Require("output");
+    do ParseOutput();
+    while (reader_.NextLineIs("output"));
     covered_.resize(program_.outputs.size());
     while (!reader_.AtEnd()) ParseBlock();
     for (size_t i = 0; i < program_.outputs.size(); ++i) CheckCovered(i);
@@ -29,12 +29,6 @@ class ProgramParser {
   }
 
  private:
-  // Fails at a line that should have started with this word.
-  void Require(const char* keyword) {
-    reader_.NextLine(keyword);
-    reader_.Literal(keyword);
-  }
-
   void ParseHead() {
     reader_.NextLine("lookup 1");
     reader_.Literal("lookup");

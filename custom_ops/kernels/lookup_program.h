@@ -29,10 +29,11 @@ struct ProgramOutput {
   int64_t width;  // product of the trailing shape
 };
 
-// A column of a source or a constant, then x / div, x % mod, x * mul, x + add. A div or mod of 0 stands for "no such step".
+// A column of a source or a constant, then x / div, x % mod, x * mul, x + add. A div or mod of 0 stands for "no such
+// step".
 struct IdExpression {
-  int source = -1;      // -1: the constant
-  int64_t column = 0;   // or kStar
+  int source = -1;     // -1: the constant
+  int64_t column = 0;  // or kStar
   int64_t constant = 0;
   int64_t div = 0;
   int64_t mod = 0;
@@ -47,11 +48,11 @@ enum class WeightKind { kOne, kNotEqual, kLess, kColumn };
 
 struct TermWeight {
   WeightKind kind = WeightKind::kOne;
-  IdExpression id;           // kNotEqual, kLess
-  int64_t number = 0;        // kNotEqual: N; kLess: P
-  bool position = false;     // kLess: P is the term's position in S:*
-  int source = 0;            // kColumn
-  int64_t column = 0;        // kColumn, or kStar
+  IdExpression id;        // kNotEqual, kLess
+  int64_t number = 0;     // kNotEqual: N; kLess: P
+  bool position = false;  // kLess: P is the term's position in S:*
+  int source = 0;         // kColumn
+  int64_t column = 0;     // kColumn, or kStar
 };
 
 // One looked-up row: elements first ... first + W - 1 of row `id` of `table`.
@@ -68,12 +69,12 @@ enum class PoolOp { kSum, kMean, kMax };
 struct ProgramBlock {
   BlockKind kind;
   int output;
-  int64_t column;  // C
-  int64_t width;   // W
-  int source = 0;             // kCopy
-  int64_t first_column = 0;   // kCopy
-  PoolOp op = PoolOp::kSum;   // kPool
-  float x = 0;                // kPool
+  int64_t column;                  // C
+  int64_t width;                   // W
+  int source = 0;                  // kCopy
+  int64_t first_column = 0;        // kCopy
+  PoolOp op = PoolOp::kSum;        // kPool
+  float x = 0;                     // kPool
   std::vector<ProgramTerm> terms;  // one for kRow
 };
 

@@ -12,20 +12,29 @@ namespace dpiframe {
 namespace {
 
 // Looked-up rows lie anywhere in memory and wait for it one after the other unless they are asked for ahead of time.
-[[gnu::always_inline]] inline void PrefetchRow(const PlanView& plan, const Cell* cells) {
+[[gnu::always_inline]] inline void PrefetchTerms(const PlanView& plan, const Cell* cells) {
   for (const Prefetch& prefetch : plan.prefetches) PrefetchBytes(cells[prefetch.cell].row, prefetch.bytes);
 }
 
+[[gnu::always_inline]] inline void PrefetchRow(const PlanView& plan, const Cell* cells) {
+  for (const RowRun& run : plan.runs) {
+    for (int i = 0; i < run.count; ++i) PrefetchBytes(cells[run.first_cell + i].row, run.bytes);
+  }
+  PrefetchTerms(plan, cells);
+}
+
+// Fills row `row` from its cells, and asks for the rows in the cells `ahead`.
 template <typename Element>
 inline void LookupRow(const PlanView& plan, const LookupCall& call, int64_t row, const Cell* cells, const Cell* ahead,
                       float* totals, BadIds* bad_ids) {
   const auto place = [&](int output, int64_t offset) {
-    return call.outputs[output] + row * plan.output_row_bytes.data[output] + offset;
+    return static_cast<char*>(call.outputs[output]) + row * plan.output_row_bytes.data[output] + offset;
   };
   for (const RowRun& run : plan.runs) CopyRun(run, cells, ahead, place(run.output, run.offset));
   for (const CopyColumns& copy : plan.copies) {
     CopySourceColumns(plan, call, copy, row, place(copy.output, copy.offset));
   }
+  PrefetchTerms(plan, ahead);
   for (const Pool& pool : plan.pools) {
     PoolRow<Element>(plan, call, pool, row, cells, totals, place(pool.output, pool.offset), bad_ids);
   }

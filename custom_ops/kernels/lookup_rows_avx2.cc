@@ -3,7 +3,7 @@
 namespace dpiframe {
 
 void LookupRowsAvx2(const PlanView& plan, const LookupCall& call, int64_t begin, int64_t end, void* scratch,
-                        BadIds* bad_ids) {
+                    BadIds* bad_ids) {
   LookupRows(plan, call, begin, end, scratch, bad_ids);
 }
 

@@ -1,7 +1,7 @@
 // Counts of ids outside their tables, to be found by the session whose kernels count them.
 //
-// A kernel doesn't learn which session it belongs to. So each call of RegisterCustomOps gives its session options ops of
-// their own, which know a tag, and writes the tag into the options, where Python can read it back.
+// A kernel doesn't learn which session it belongs to. So each call of RegisterCustomOps gives its session options ops
+// of their own, which know a tag, and writes the tag into the options, where Python can read it back.
 #pragma once
 
 #include <cstdint>

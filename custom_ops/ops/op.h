@@ -36,5 +36,6 @@ struct OpDefinition {
 };
 
 extern const OpDefinition kFusedMultiGatherCpu;
+extern const OpDefinition kFusedMultiGatherCuda;
 
 }  // namespace dpiframe

@@ -68,9 +68,8 @@ std::string InputName(const OrtApi& api, const OrtKernelInfo* info, size_t index
 }
 
 std::string StringAttribute(const OrtApi& api, const OrtKernelInfo* info, const char* name) {
-  return ReadText(api, [&](char* out, size_t* size) {
-    return api.KernelInfoGetAttribute_string(info, name, out, size);
-  });
+  return ReadText(api,
+                  [&](char* out, size_t* size) { return api.KernelInfoGetAttribute_string(info, name, out, size); });
 }
 
 std::string StringAttribute(const OrtApi& api, const OrtShapeInferContext* context, const char* name) {

@@ -1,4 +1,5 @@
 // The library's entry point: registers every op under every name of its pool.
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -16,7 +17,23 @@ namespace {
 constexpr const char* kDomain = "dpiframe";
 constexpr const char* kTagEntry = "dpiframe.session";
 
-const OpDefinition* const kOps[] = {&kFusedMultiGatherCpu};
+const OpDefinition* const kOps[] = {
+    &kFusedMultiGatherCpu,
+#ifdef DPIFRAME_WITH_CUDA
+    &kFusedMultiGatherCuda,
+#endif
+};
+
+// Whether this build of ONNX Runtime has a provider; the CPU's has no name.
+bool HasProvider(const OrtApi& api, const char* provider) {
+  if (provider == nullptr) return true;
+  char** names = nullptr;
+  int count = 0;
+  Check(api, api.GetAvailableProviders(&names, &count));
+  const bool found = std::any_of(names, names + count, [&](const char* name) { return !std::strcmp(name, provider); });
+  if (OrtStatus* status = api.ReleaseAvailableProviders(names, count)) api.ReleaseStatus(status);
+  return found;
+}
 
 // An op under one name, for the sessions of one tag.
 struct RegisteredOp : OrtCustomOp {
@@ -62,8 +79,8 @@ void FillCallbacks(RegisteredOp* op) {
   };
 }
 
-// The ops that one call of RegisterCustomOps gave to session options. ONNX Runtime keeps pointers to them for as long as
-// sessions and options live, and says nothing when they go; so they are never freed, but used again once all the
+// The ops that one call of RegisterCustomOps gave to session options. ONNX Runtime keeps pointers to them for as long
+// as sessions and options live, and says nothing when they go; so they are never freed, but used again once all the
 // kernels that came from them are gone.
 struct Registration {
   std::string tag;
@@ -97,6 +114,7 @@ std::unique_ptr<Registration> NewRegistration(const OrtApi& api, size_t number) 
   registration->api = &api;
   Check(api, api.CreateCustomOpDomain(kDomain, &registration->domain));
   for (const OpDefinition* definition : kOps) {
+    if (!HasProvider(api, definition->provider)) continue;
     for (int i = 0; i < definition->pool_size; ++i) {
       RegisteredOp& op = registration->ops.emplace_back();
       FillCallbacks(&op);

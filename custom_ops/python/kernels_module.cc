@@ -42,13 +42,15 @@ void CheckContiguous(const py::array& array) {
 
 class PyLookupProgram {
  public:
-  explicit PyLookupProgram(const std::string& text) : program_(dpiframe::ParseLookupProgram(text)) {}
+  PyLookupProgram(const std::string& text, bool baseline)
+      : program_(dpiframe::ParseLookupProgram(text)),
+        instruction_set_(baseline ? dpiframe::InstructionSet::kBaseline : dpiframe::InstructionSet::kBestOfMachine) {}
 
   std::vector<py::array> Run(const std::vector<py::array>& sources, const std::vector<py::array>& tables, int threads) {
     const LookupPlan& plan = PlanFor(sources, tables);
     std::vector<int64_t> columns(sources.size());
     std::vector<const void*> source_data(sources.size());
-    std::vector<const char*> table_data(tables.size());
+    std::vector<const void*> table_data(tables.size());
     const std::vector<py::ssize_t> row_axes = RowAxes(sources);
     int64_t rows = 1;
     for (const py::ssize_t axis : row_axes) rows *= axis;
@@ -59,19 +61,19 @@ class PyLookupProgram {
     }
     for (const auto& [source, weights] : plan.equal_columns()) {
       if (rows > 0 && columns[source] != columns[weights]) {
-        throw std::invalid_argument("source " + std::to_string(weights) + " has another number of columns than source " +
-                                    std::to_string(source));
+        throw std::invalid_argument("source " + std::to_string(weights) +
+                                    " has another number of columns than source " + std::to_string(source));
       }
     }
-    for (size_t i = 0; i < tables.size(); ++i) table_data[i] = static_cast<const char*>(tables[i].data());
+    for (size_t i = 0; i < tables.size(); ++i) table_data[i] = tables[i].data();
     std::vector<py::array> outputs;
-    std::vector<char*> output_data;
+    std::vector<void*> output_data;
     const py::dtype type(plan_type_ == ElementType::kFloat16 ? "float16" : "float32");
     for (const dpiframe::ProgramOutput& output : program_.outputs) {
       std::vector<py::ssize_t> shape = row_axes;
       shape.insert(shape.end(), output.trailing_shape.begin(), output.trailing_shape.end());
       outputs.emplace_back(type, shape);
-      output_data.push_back(static_cast<char*>(outputs.back().mutable_data()));
+      output_data.push_back(outputs.back().mutable_data());
     }
     LookupCall call{rows, source_data.data(), columns.data(), table_data.data(), output_data.data(), plan.zeros()};
     BadIds bad_ids(counters_.get());
@@ -112,7 +114,7 @@ class PyLookupProgram {
       }
     }
     if (!plan_ || types != plan_types_ || table_type != plan_type_) {
-      plan_ = std::make_unique<LookupPlan>(program_, types, table_type);
+      plan_ = std::make_unique<LookupPlan>(program_, types, table_type, instruction_set_);
       plan_types_ = types;
       plan_type_ = table_type;
       if (!counters_) counters_ = std::make_unique<BadIdCounters>(plan_->lines().size());
@@ -158,6 +160,7 @@ class PyLookupProgram {
   }
 
   LookupProgram program_;
+  dpiframe::InstructionSet instruction_set_;
   std::unique_ptr<LookupPlan> plan_;
   std::vector<ElementType> plan_types_;
   ElementType plan_type_ = ElementType::kFloat32;
@@ -168,9 +171,11 @@ class PyLookupProgram {
 
 PYBIND11_MODULE(_kernels, module) {
   module.doc() = "The CPU kernels of dpiframe on numpy arrays.";
-  py::class_<PyLookupProgram>(module, "LookupProgram",
-                              "A program of FusedMultiGather. Raises ValueError where the text is not one.")
-      .def(py::init<const std::string&>(), py::arg("text"))
+  py::class_<PyLookupProgram>(
+      module, "LookupProgram",
+      "A program of FusedMultiGather. Raises ValueError where the text is not one. With baseline, "
+      "instructions that only newer processors have are left alone.")
+      .def(py::init<const std::string&, bool>(), py::arg("text"), py::arg("baseline") = false)
       .def("run", &PyLookupProgram::Run, py::arg("sources"), py::arg("tables"), py::arg("threads") = 1,
            "Runs the program on contiguous arrays, in the program's order; returns one array for each output. Raises "
            "ValueError where types or shapes don't suit the program, IndexError for an id outside its table where the "

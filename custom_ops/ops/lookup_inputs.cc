@@ -1,0 +1,139 @@
+#include "lookup_inputs.h"
+
+#include <algorithm>
+
+namespace dpiframe {
+
+// Shape of a tensor at run time, without a heap allocation of ours.
+struct LookupInputs::Shape {
+  static constexpr size_t kMaxRank = 16;
+  int64_t sizes[kMaxRank];
+  size_t rank;
+  size_t elements;
+
+  Shape(const OrtApi& api, const OrtValue* value) {
+    OrtTensorTypeAndShapeInfo* info = nullptr;
+    Check(api, api.GetTensorTypeAndShape(value, &info));
+    const std::unique_ptr<OrtTensorTypeAndShapeInfo, decltype(api.ReleaseTensorTypeAndShapeInfo)> owner(
+        info, api.ReleaseTensorTypeAndShapeInfo);
+    Check(api, api.GetDimensionsCount(info, &rank));
+    Check(api, api.GetDimensions(info, sizes, std::min(rank, kMaxRank)));
+    Check(api, api.GetTensorShapeElementCount(info, &elements));
+  }
+};
+
+LookupInputs::Call::Call(const LookupInputs& inputs)
+    : sources(inputs.node().source_count()),
+      columns(inputs.node().source_count()),
+      tables(inputs.node().table_count()),
+      outputs(inputs.node().program().outputs.size()) {}
+
+LookupInputs::LookupInputs(const KernelRequest& request) : api_(request.api), node_(request), plan_(MakePlan()) {
+  for (const LookupLine& line : plan_->lines()) labels_.push_back(node_.Label(line.id, line.table));
+  for (size_t i = 0; i < node_.table_count(); ++i) constant_tables_.push_back(ConstantTable(request.info, i));
+}
+
+std::unique_ptr<LookupPlan> LookupInputs::MakePlan() const {
+  try {
+    return std::make_unique<LookupPlan>(node_.program(), node_.source_types(), node_.table_type());
+  } catch (const SourceTypeError& error) {
+    node_.FailAtInput(static_cast<size_t>(error.source), error.what());
+  }
+}
+
+const void* LookupInputs::ConstantTable(const OrtKernelInfo* info, size_t table) const {
+  int is_constant = 0;
+  const OrtValue* value = nullptr;
+  Check(api_, api_.KernelInfoGetConstantInput_tensor(info, node_.table_input(table), &is_constant, &value));
+  if (is_constant == 0 || value == nullptr) return nullptr;
+  node_.CheckTableShape(table, ValueInfo(api_, value).shape);
+  return TensorData(api_, value);
+}
+
+void LookupInputs::Read(OrtKernelContext* context, Call* call) const {
+  int64_t row_axes[2];
+  ReadSources(context, row_axes, call);
+  ReadTables(context, call);
+  MakeOutputs(context, row_axes, call);
+}
+
+const OrtValue* LookupInputs::Input(OrtKernelContext* context, size_t index) const {
+  const OrtValue* value = nullptr;
+  Check(api_, api_.KernelContext_GetInput(context, index, &value));
+  if (value == nullptr) node_.FailAtInput(index, "is missing");
+  return value;
+}
+
+void LookupInputs::ReadSources(OrtKernelContext* context, int64_t* row_axes, Call* call) const {
+  for (size_t i = 0; i < node_.source_count(); ++i) {
+    const OrtValue* value = Input(context, i);
+    const Shape shape(api_, value);
+    if (i == 0) call->rows = ReadRowAxes(shape, row_axes);
+    call->columns[i] = ReadColumns(i, shape.elements, call->rows);
+    call->sources[i] = TensorData(api_, value);
+  }
+  for (const auto& [source, weights] : plan_->equal_columns()) {
+    const int64_t expected = call->columns[static_cast<size_t>(source)];
+    const int64_t columns = call->columns[static_cast<size_t>(weights)];
+    if (call->rows > 0 && columns != expected) {
+      node_.FailAtInput(static_cast<size_t>(weights), "has " + std::to_string(columns) + " values a row where " +
+                                                          std::to_string(expected) + " ids need one each");
+    }
+  }
+}
+
+int64_t LookupInputs::ReadRowAxes(const Shape& shape, int64_t* row_axes) const {
+  const size_t axes = static_cast<size_t>(node_.program().row_axes);
+  if (shape.rank < axes || shape.rank > Shape::kMaxRank) {
+    node_.FailAtInput(0, "has " + std::to_string(shape.rank) + " axes, of which the first " + std::to_string(axes) +
+                             " should be the rows");
+  }
+  const size_t first = node_.program().sources[0].column_layout ? shape.rank - 1 : 0;
+  int64_t rows = 1;
+  for (size_t i = 0; i < axes; ++i) {
+    row_axes[i] = shape.sizes[first + i];
+    rows *= row_axes[i];
+  }
+  return rows;
+}
+
+int64_t LookupInputs::ReadColumns(size_t source, size_t element_count, int64_t rows) const {
+  const int64_t declared = node_.program().sources[source].columns;
+  const int64_t elements = static_cast<int64_t>(element_count);
+  if (declared != kStar) {
+    int64_t expected = 0;
+    if (!__builtin_mul_overflow(rows, declared, &expected) && elements == expected) return declared;
+  } else {
+    if (rows == 0 && elements == 0) return 0;
+    if (rows > 0 && elements % rows == 0) return elements / rows;
+  }
+  node_.FailAtInput(source, "has " + std::to_string(elements) + " elements, but the node's " + std::to_string(rows) +
+                                " rows need " + (declared == kStar ? "equally many" : std::to_string(declared)) +
+                                " each");
+}
+
+void LookupInputs::ReadTables(OrtKernelContext* context, Call* call) const {
+  for (size_t i = 0; i < node_.table_count(); ++i) {
+    call->tables[i] = constant_tables_[i];
+    if (constant_tables_[i] != nullptr) continue;
+    const OrtValue* value = Input(context, node_.table_input(i));
+    node_.CheckTableShape(i, ValueInfo(api_, value).shape);
+    call->tables[i] = TensorData(api_, value);
+  }
+}
+
+void LookupInputs::MakeOutputs(OrtKernelContext* context, const int64_t* row_axes, Call* call) const {
+  int64_t shape[Shape::kMaxRank];
+  const size_t axes = static_cast<size_t>(node_.program().row_axes);
+  std::copy(row_axes, row_axes + axes, shape);
+  for (size_t i = 0; i < node_.program().outputs.size(); ++i) {
+    const std::vector<int64_t>& trailing = node_.program().outputs[i].trailing_shape;
+    std::copy(trailing.begin(), trailing.end(), shape + axes);
+    OrtValue* value = nullptr;
+    Check(api_, api_.KernelContext_GetOutput(context, i, shape, axes + trailing.size(), &value));
+    if (value == nullptr) node_.Fail("output " + std::to_string(i) + " has no name, and can't be left out");
+    Check(api_, api_.GetTensorMutableData(value, &call->outputs[i]));
+  }
+}
+
+}  // namespace dpiframe

@@ -1,0 +1,77 @@
+// The inputs and outputs of a FusedMultiGather node, read and checked once at its kernel's creation and again as far as
+// each call may change them: the same on every provider.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../kernels/lookup_cpu.h"
+#include "lookup_node.h"
+#include "op.h"
+
+namespace dpiframe {
+
+// An array that lies on the stack unless it is unusually long.
+template <typename T>
+class CallArray {
+ public:
+  explicit CallArray(size_t size) {
+    if (size > kInline) heap_.resize(size);
+  }
+  T* data() { return heap_.empty() ? inline_ : heap_.data(); }
+  T& operator[](size_t i) { return data()[i]; }
+
+ private:
+  static constexpr size_t kInline = 128;
+  T inline_[kInline];
+  std::vector<T> heap_;
+};
+
+class LookupInputs {
+ public:
+  // What one call brings, in the provider's memory.
+  struct Call {
+    explicit Call(const LookupInputs& inputs);
+    int64_t rows = 0;
+    CallArray<const void*> sources;
+    CallArray<int64_t> columns;  // K of each source
+    CallArray<const void*> tables;
+    CallArray<void*> outputs;
+  };
+
+  // Throws OrtError.
+  explicit LookupInputs(const KernelRequest& request);
+
+  const LookupNode& node() const { return node_; }
+  const LookupPlan& plan() const { return *plan_; }
+  const std::vector<std::string>& labels() const { return labels_; }  // of the plan's lines
+
+  // Addresses of the tables' rows, null for those that calls may change.
+  const std::vector<const void*>& constant_tables() const { return constant_tables_; }
+
+  // Reads sources and tables and makes the outputs. Throws OrtError.
+  void Read(OrtKernelContext* context, Call* call) const;
+
+ private:
+  struct Shape;
+
+  std::unique_ptr<LookupPlan> MakePlan() const;
+  const void* ConstantTable(const OrtKernelInfo* info, size_t table) const;
+  const OrtValue* Input(OrtKernelContext* context, size_t index) const;
+  void ReadSources(OrtKernelContext* context, int64_t* row_axes, Call* call) const;
+  int64_t ReadRowAxes(const Shape& shape, int64_t* row_axes) const;
+  int64_t ReadColumns(size_t source, size_t elements, int64_t rows) const;
+  void ReadTables(OrtKernelContext* context, Call* call) const;
+  void MakeOutputs(OrtKernelContext* context, const int64_t* row_axes, Call* call) const;
+
+  const OrtApi& api_;
+  LookupNode node_;
+  std::unique_ptr<LookupPlan> plan_;
+  std::vector<std::string> labels_;
+  std::vector<const void*> constant_tables_;
+};
+
+}  // namespace dpiframe

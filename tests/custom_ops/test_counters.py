@@ -1,0 +1,115 @@
+"""Hazard: counts of bad ids that belong to another session, get lost, or outlive it."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from dpiframe import custom_ops
+from dpiframe.custom_ops import BadIdCount
+from tests.custom_ops import models
+
+PROGRAM = "lookup 1\nrows 1\nbad zero\nsource 2 row\nsource * row\ntable 10 2\ntable 5 2\noutput 6\n"
+PROGRAM += "row 0 0 2 0 0:0 0\nrow 0 2 2 1 0:1 0\npool 0 4 2 sum 2 0\nterm 1 1:* 0 one\nterm 1 =7 0 one\n"
+
+
+def model(names: tuple[str, str] = ("users", "items")) -> models.onnx.ModelProto:
+    tables = {names[0]: np.ones((10, 2), np.float32), names[1]: np.ones((5, 2), np.float32)}
+    return models.lookup_model(PROGRAM, {"ids": ("int64", ["B", 2]), "bags": ("int32", ["B", "L"])}, tables)
+
+
+def feeds(first: int) -> dict[str, np.ndarray]:
+    return {"ids": np.array([[first, 0], [0, 5]]), "bags": np.array([[5, 6], [0, -6]], np.int32)}
+
+
+def test_counts_by_node_and_lookup() -> None:
+    session = models.session(model())
+    assert custom_ops.bad_id_counts(models.tag(session)) == []
+    session.run(None, feeds(3))
+    session.run(None, feeds(10))
+    assert custom_ops.bad_id_counts(models.tag(session)) == [
+        BadIdCount("lookup", "ids[0] -> users", 1),
+        BadIdCount("lookup", "ids[1] -> items", 2),
+        BadIdCount("lookup", "bags[*] -> items", 6),
+        BadIdCount("lookup", "=7 -> items", 4),
+    ]
+    custom_ops.reset_bad_id_counts(models.tag(session))
+    assert custom_ops.bad_id_counts(models.tag(session)) == []
+
+
+def test_sessions_of_other_options_count_for_themselves() -> None:
+    one, other = models.session(model()), models.session(model())
+    assert models.tag(one) != models.tag(other)
+    one.run(None, feeds(3))
+    assert custom_ops.bad_id_counts(models.tag(other)) == []
+    assert len(custom_ops.bad_id_counts(models.tag(one))) == 3
+
+
+def test_options_made_before_any_session_have_tags_of_their_own() -> None:
+    options = [models.options() for _ in range(3)]
+    tags = {each.get_session_config_entry("dpiframe.session") for each in options}
+    assert len(tags) == 3
+    data = model().SerializeToString()
+    sessions = [ort.InferenceSession(data, each, providers=["CPUExecutionProvider"]) for each in options]
+    sessions[1].run(None, feeds(3))
+    counted = [bool(custom_ops.bad_id_counts(models.tag(session))) for session in sessions]
+    assert counted == [False, True, False]
+
+
+def test_sessions_of_the_same_options_share_their_counts() -> None:
+    options = models.options()
+    data = model().SerializeToString()
+    sessions = [ort.InferenceSession(data, options, providers=["CPUExecutionProvider"]) for _ in range(2)]
+    for session in sessions:
+        session.run(None, feeds(10))
+    counts = custom_ops.bad_id_counts(models.tag(sessions[0]))
+    assert [count.count for count in counts if count.lookup == "ids[0] -> users"] == [1, 1]
+
+
+def test_counts_go_with_their_session() -> None:
+    session = models.session(model())
+    tag = models.tag(session)
+    session.run(None, feeds(10))
+    assert custom_ops.bad_id_counts(tag)
+    del session
+    gc.collect()
+    assert custom_ops.bad_id_counts(tag) == []
+
+
+def test_sessions_that_come_and_go_use_no_new_tags() -> None:
+    """What a registration holds is never freed, so it must be used again."""
+    tags = set()
+    for _ in range(20):
+        session = models.session(model())
+        session.run(None, feeds(3))
+        tags.add(models.tag(session))
+        assert len(custom_ops.bad_id_counts(models.tag(session))) == 3  # nothing of the sessions before
+        del session
+        gc.collect()
+    assert len(tags) < 20
+
+
+def test_registering_twice_changes_nothing() -> None:
+    options = models.options()
+    tag = options.get_session_config_entry("dpiframe.session")
+    options.register_custom_ops_library(str(custom_ops.library_path()))
+    assert options.get_session_config_entry("dpiframe.session") == tag
+    session = ort.InferenceSession(model().SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session.run(None, feeds(3))
+
+
+@pytest.mark.parametrize("tag", ["", "no such tag", "999999"])
+def test_an_unknown_tag_has_no_counts(tag: str) -> None:
+    assert custom_ops.bad_id_counts(tag) == []
+    custom_ops.reset_bad_id_counts(tag)
+
+
+def test_names_with_quotes_and_long_lists_come_through() -> None:
+    name = 'a "quoted" \\ name\n\u00e9' + "x" * 3000
+    session = models.session(model((name, name + "2")))
+    session.run(None, feeds(10))
+    lookups = [count.lookup for count in custom_ops.bad_id_counts(models.tag(session))]
+    assert lookups[:2] == [f"ids[0] -> {name}", f"ids[1] -> {name}2"]
