@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from dpiframe.graph_passes.model_io import ModelError
     from dpiframe.optimizer import OptimizeResult, optimize
     from dpiframe.sessions import InferenceSession, bad_ids, library_path, raise_on_bad_ids, session_options
-    from dpiframe.verification import VerifyResult, verify
+    from dpiframe.verification import verify
+    from dpiframe.verify_result import VerifyResult
 
     __version__: str
 
@@ -33,7 +34,7 @@ _HOMES = {
     "OptimizeResult": "optimizer",
     "UsageError": "errors",
     "VerificationError": "errors",
-    "VerifyResult": "verification",
+    "VerifyResult": "verify_result",
     "bad_ids": "sessions",
     "library_path": "sessions",
     "optimize": "optimizer",

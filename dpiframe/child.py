@@ -22,6 +22,8 @@ from dpiframe.tensor_file import Array, read_tensors, write_tensors
 # The child gets this process's module path and nothing from the folder in which the user happens to be.
 _START = "import sys; sys.path[:] = sys.argv[1:]; from dpiframe.verify_worker import main; main()"
 
+_LONGEST = 200
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -102,7 +104,7 @@ class Child:
         loaded = self.load(name)
         if isinstance(loaded, Failure):
             return loaded
-        inputs, outputs = (Path(self._folder.name, name) for name in ("inputs", "outputs"))
+        inputs, outputs = Path(self._folder.name, "inputs"), Path(self._folder.name, "outputs")
         write_tensors(inputs, feeds.values())
         answer = self._ask(do="run", name=name, inputs=str(inputs), keys=list(feeds), outputs=str(outputs))
         if isinstance(answer, Failure):
@@ -134,10 +136,6 @@ class Child:
         self._stop()
         self._start()
 
-    def stderr(self) -> str:
-        """What the current process has written to stderr."""
-        return self._errors.read_text(errors="replace") if self._errors.exists() else ""
-
     def _ask(self, **request: Any) -> dict[str, Any] | Failure:
         process = self._process
         assert process is not None
@@ -150,11 +148,17 @@ class Child:
         except BrokenPipeError:
             line = b""
         if not line.endswith(b"\n"):
-            reason = f"the process {_how_it_died(process.wait())}"
+            reason = f"the process {_how_it_died(process.wait())}{self._last_words()}"
             self.restart()
             return Failure(reason, died=True)
         answer: dict[str, Any] = json.loads(line)
         return answer if answer["ok"] else Failure(answer["error"], died=False)
+
+    def _last_words(self) -> str:
+        """What the process wrote to stderr in the end, as the C++ library does for an exception that nobody catches."""
+        lines = self._errors.read_text(errors="replace").split("\n")
+        words = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return f" ({words[:_LONGEST]})" if words else ""
 
     def _start(self) -> None:
         self._loaded.clear()

@@ -10,15 +10,23 @@ import json
 import signal
 import sys
 import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
+import typer.core
 
-from dpiframe.errors import DPIFrameError
+from dpiframe.errors import DPIFrameError, UsageError
 
-_HELP: dict[str, Any] = {"no_args_is_help": True, "context_settings": {"help_option_names": ["-h", "--help"]}}
+_HELP: dict[str, Any] = {"context_settings": {"help_option_names": ["-h", "--help"]}}
+_INTERRUPTED = 128 + signal.SIGINT
+# Commands that live in other rooms, imported when they are asked for.
+_ROOMS = {"train": "dpiframe.models.cli", "export": "dpiframe.export.cli"}
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.", show_default=False)]
 Output = Annotated[
@@ -26,23 +34,19 @@ Output = Annotated[
     typer.Option("--output", "-o", metavar="FILE", help="Where to write; by default MODEL.opt.onnx beside it."),
 ]
 Provider = Annotated[
-    str, typer.Option(metavar="auto|cpu|cuda", help="What the result will run on; auto is what this machine has.")
+    Literal["auto", "cpu", "cuda"], typer.Option(help="What the result will run on; auto is what this machine has.")
 ]
 BadIds = Annotated[
-    str,
-    typer.Option(
-        metavar="error|zero|clamp",
-        help="Ids outside their table: an error, a row of zeros, or the table's first or last row.",
-    ),
+    Literal["error", "zero", "clamp"],
+    typer.Option(help="Ids outside their table: an error, a row of zeros, or the table's first or last row."),
 ]
 Inputs = Annotated[
     Path | None,
     typer.Option(metavar="FILE.npz", help="Real inputs to verify on as well, an array an input, by its name."),
 ]
 ExternalData = Annotated[
-    str,
+    Literal["reference", "copy", "link"],
     typer.Option(
-        metavar="reference|copy|link",
         help="External data files: leave them in place (the output must lie beside them), copy or hard-link them.",
     ),
 ]
@@ -71,22 +75,21 @@ def optimize(
     The input is never changed, and nothing is written unless original and result agree on generated inputs.
     """
     from dpiframe.optimizer import optimize as run
-    from dpiframe.optimizer import to_json
     from dpiframe.report import TerminalProgress, print_optimized
 
     with TerminalProgress(enabled=not (quiet or as_json)) as progress:
         result = run(
             model,
             output,
-            provider=provider,  # type: ignore[arg-type]
-            bad_ids=bad_ids,  # type: ignore[arg-type]
+            provider=provider,
+            bad_ids=bad_ids,
             inputs=inputs,
-            external_data=external_data,  # type: ignore[arg-type]
+            external_data=external_data,
             custom_op_library=custom_op_library,
             progress=progress,
         )
     if as_json:
-        print(json.dumps(to_json(result)))
+        print(json.dumps({"ok": True, **result.to_json()}))
     elif not quiet:
         print_optimized(result)
 
@@ -103,23 +106,69 @@ def verify(
 ) -> None:
     """Compare the answers and the latency of a model and its optimized form."""
     from dpiframe.report import TerminalProgress, print_latencies, print_verified
-    from dpiframe.verification import to_json
     from dpiframe.verification import verify as run
 
     with TerminalProgress(enabled=not (quiet or as_json)) as progress:
         result = run(
             original,
             optimized,
-            provider=provider,  # type: ignore[arg-type]
+            provider=provider,
             inputs=inputs,
             custom_op_library=custom_op_library,
             progress=progress,
         )
     if as_json:
-        print(json.dumps({"ok": True, **to_json(result)}))
+        print(json.dumps({"ok": True, **result.to_json()}))
     elif not quiet:
         print_latencies(result)
         print_verified(result)
+
+
+def inspect(
+    model: Model,
+    provider: Annotated[Literal["cpu", "cuda"], typer.Option(help="What `optimize` would fuse for.")] = "cpu",
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show a model's fields, tables and branches, and what `optimize` would fuse. Nothing is run or written."""
+    from dpiframe.graph_passes.inspection import inspect_model
+    from dpiframe.graph_passes.model_io import load
+    from dpiframe.inspection_report import print_inspection
+
+    found = inspect_model(load(model), provider)
+    if as_json:
+        print(json.dumps({"ok": True, **asdict(found)}))
+    else:
+        print_inspection(found)
+
+
+class _Commands(typer.core.TyperGroup):
+    """The commands of this module, and those of the other rooms."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *_ROOMS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in _ROOMS:
+            return super().get_command(ctx, cmd_name)
+        app = _app()
+        app.command(cmd_name)(_with_our_errors(getattr(import_module(_ROOMS[cmd_name]), cmd_name)))
+        return typer.main.get_command(app)
+
+
+def _with_our_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """The rooms raise Python's own errors with one line that says it all."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        except RuntimeError as error:
+            raise DPIFrameError(str(error)) from error
+
+    return run
 
 
 def optimize_main() -> NoReturn:
@@ -131,9 +180,10 @@ def optimize_main() -> NoReturn:
 
 def main() -> NoReturn:
     """The `dpiframe` command."""
-    app = _app(help="Makes CTR models in ONNX faster, with the same answers.", **_HELP)
+    app = _app(cls=_Commands, help="CTR models in ONNX: faster, with the same answers.", no_args_is_help=True, **_HELP)
     app.command()(optimize)
     app.command()(verify)
+    app.command()(inspect)
     app.callback()(_dpiframe)
     _main(app, "dpiframe")
 
@@ -161,11 +211,14 @@ def _app(**settings: Any) -> typer.Typer:
 def _main(app: typer.Typer, name: str) -> NoReturn:
     signal.signal(signal.SIGTERM, _terminated)
     try:
+        # typer answers Ctrl-C with 130 itself, click with an Abort.
         code = typer.main.get_command(app).main(prog_name=name, standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
-        code = 130
+        code = _INTERRUPTED
     except Exception as error:
         code = _report(error)
+    if code == _INTERRUPTED:
+        print("interrupted", file=sys.stderr)
     sys.exit(code or 0)
 
 
@@ -179,6 +232,9 @@ def _report(error: Exception) -> int:
         traceback.print_exception(error)
     message, code = _explain(error)
     message = " ".join(message.split())
+    if not message:
+        # `dpiframe` alone: the help has been printed.
+        return code
     if "--json" in sys.argv:
         print(json.dumps({"ok": False, "error": message}))
     print(f"error: {message}", file=sys.stderr)
@@ -191,7 +247,8 @@ def _explain(error: Exception) -> tuple[str, int]:
         return str(error), error.exit_code
     # typer's usage errors, which have been other classes in other releases.
     if hasattr(error, "format_message"):
-        return f"{error.format_message()} (--help lists the options)", 2
+        message = error.format_message()
+        return f"{message} (--help lists the options)" if message else "", 2
     from dpiframe.graph_passes.model_io import ModelError
 
     if isinstance(error, ModelError):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpiframe.verification import VerifyResult
+    from dpiframe.verify_result import VerifyResult
 
 
 class DPIFrameError(Exception):
-    """Any failure that this package reports. `exit_code` is the command line's: 1 for a bad model or result, 2 for bad
-    usage."""
+    """Any failure that this package reports.
+
+    exit_code: what the command line exits with: 1 for a bad model or result, 2 for bad usage.
+    """
 
     exit_code = 1
 
@@ -26,8 +28,10 @@ class MissingDependencyError(DPIFrameError, ImportError):
 
 
 class VerificationError(DPIFrameError):
-    """The optimized model could not be shown to give the original's answers. `result` holds what was compared till
-    then."""
+    """The optimized model could not be shown to give the original's answers.
+
+    result: what was compared till then.
+    """
 
     def __init__(self, message: str, result: VerifyResult) -> None:
         super().__init__(message)

@@ -8,7 +8,8 @@ import onnx
 
 from dpiframe.graph_passes.model_io import save
 from dpiframe.output_file import StagedOutput
-from dpiframe.verification import Mismatch, Verifier
+from dpiframe.verification import Verifier
+from dpiframe.verify_result import Mismatch
 
 
 def first_difference(

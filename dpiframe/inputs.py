@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import zipfile
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 
-from dpiframe.errors import UsageError
-from dpiframe.graph_passes.model_io import ModelError
+from dpiframe.input_specs import InputSpec, Sizes
 
 Array = npt.NDArray[np.generic]
 Integers = npt.NDArray[np.int64]
@@ -24,20 +19,8 @@ Feeds = dict[str, Array]
 
 BATCHES = (1, 7, 64)
 _EDGE_BATCH = 7
-# Symbolic sizes other than the batch (sequence lengths, say): the first name gets this size, the next one more, and so
-# on.
-_FIRST_SIZE = 3
 # Integers that are no ids are lengths, counts or flags: small values are valid for all of them.
 _SMALL_INTEGERS = range(3)
-
-
-@dataclass(frozen=True)
-class InputSpec:
-    """One graph input. dtype is None for strings. A dimension is a size, a name, or None where it has neither."""
-
-    name: str
-    dtype: np.dtype[np.generic] | None
-    shape: tuple[int | str | None, ...]
 
 
 @dataclass(frozen=True)
@@ -46,75 +29,6 @@ class Case:
 
     name: str
     feeds: Feeds
-
-
-def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
-    """The inputs a caller must feed (initializers excluded). Raises ModelError where no test values can be made for
-    one."""
-    given = {tensor.name for tensor in model.graph.initializer}
-    return [_spec(value) for value in model.graph.input if value.name not in given]
-
-
-def _spec(value: onnx.ValueInfoProto) -> InputSpec:
-    kind = value.type.WhichOneof("value")
-    if kind != "tensor_type":
-        raise ModelError(
-            f"input '{value.name}' is a {(kind or 'value').removesuffix('_type')}, not a tensor: can't be verified"
-        )
-    tensor = value.type.tensor_type
-    type_name = onnx.TensorProto.DataType.Name(tensor.elem_type)
-    if type_name == "STRING":
-        dtype = None
-    else:
-        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)) if tensor.elem_type else None
-        if dtype is None or dtype.kind not in "fiub" or dtype.isbuiltin != 1:
-            raise ModelError(f"input '{value.name}' has type {type_name.lower()}, for which no test values can be made")
-    if not tensor.HasField("shape"):
-        return InputSpec(value.name, dtype, (None,))
-    dims = (d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in tensor.shape.dim)
-    return InputSpec(value.name, dtype, tuple(dims))
-
-
-class Sizes:
-    """Which dimensions are the batch, and the size of each other symbolic dimension (the same wherever its name
-    stands).
-
-    The batch is every symbolic dimension that comes first in an input; where none does, the most common name. With
-    `equal`, all other names get one size: for exporters that name what is one dimension anew in each input.
-    """
-
-    def __init__(self, specs: Sequence[InputSpec], *, equal: bool = False) -> None:
-        self._batch = {s.shape[0] for s in specs if s.shape and isinstance(s.shape[0], str)}
-        names = Counter(d for s in specs for d in s.shape if isinstance(d, str))
-        if not self._batch and names and not any(s.shape[:1] == (None,) for s in specs):
-            self._batch = {names.most_common(1)[0][0]}
-        others = [name for name in names if name not in self._batch]
-        self._others = {name: _FIRST_SIZE + (0 if equal else i) for i, name in enumerate(others)}
-
-    @property
-    def has_others(self) -> bool:
-        """Whether more than one size was chosen besides the batch."""
-        return len(self._others) > 1
-
-    def batch_axis(self, spec: InputSpec) -> int:
-        """The axis of the rows: the first that is the batch, else the first of all."""
-        return next((i for i, d in enumerate(spec.shape) if self._is_batch(d, i)), 0)
-
-    def is_dynamic(self, specs: Sequence[InputSpec]) -> bool:
-        return any(self._is_batch(d, i) for s in specs for i, d in enumerate(s.shape))
-
-    def shape(self, spec: InputSpec, batch: int) -> tuple[int, ...]:
-        return tuple(self._size(d, i, batch) for i, d in enumerate(spec.shape))
-
-    def _is_batch(self, dim: int | str | None, axis: int) -> bool:
-        return (dim is None and axis == 0) or (isinstance(dim, str) and dim in self._batch)
-
-    def _size(self, dim: int | str | None, axis: int, batch: int) -> int:
-        if isinstance(dim, int):
-            return dim
-        if self._is_batch(dim, axis):
-            return batch
-        return _FIRST_SIZE if dim is None else self._others[dim]
 
 
 @dataclass(frozen=True)
@@ -142,8 +56,7 @@ _OUTSIDE = _Kind("ids outside their tables", "outside", "normal")
 class CaseMaker:
     """Makes the cases for one model. The values are the same at every call: each case has its own fixed seed.
 
-    ranges: for each input that carries ids, the valid ids of its flattened non-batch columns (None: the column is no
-    id).
+    ranges: for each input with ids, the valid ids of its flattened non-batch columns (None: the column is no id).
     """
 
     def __init__(
@@ -180,8 +93,8 @@ class CaseMaker:
             yield from _FLOAT_ID_EDGES
 
     def _has_ids(self, kinds: str) -> bool:
-        floats = {s.name for s in self.specs if s.dtype is not None and s.dtype.kind in kinds}
-        return any(r is not None for name in floats for r in self.ranges.get(name, ()))
+        names = {s.name for s in self.specs if s.dtype is not None and s.dtype.kind in kinds}
+        return any(r is not None for name in names for r in self.ranges.get(name, ()))
 
     def _has_dense(self, spec: InputSpec) -> bool:
         ranges = self.ranges.get(spec.name, (None,))
@@ -269,37 +182,3 @@ def _dense(rule: str, dtype: np.dtype[np.generic], shape: tuple[int, int], rng: 
         for row, special in enumerate((np.nan, np.inf, -np.inf)):
             values[row : row + 1, row::3] = special
     return values.astype(dtype)
-
-
-def load_user_inputs(path: Path, specs: Sequence[InputSpec]) -> Case:
-    """One case from an .npz file that holds an array for each input, under its name.
-
-    Raises UsageError when the file can't be read, lacks an input, or holds one with another type, rank or fixed size.
-    """
-    try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise UsageError(f"--inputs {path}: not an .npz file; write it with numpy.savez, one array an input")
-        with archive:
-            arrays = {s.name: archive[s.name] for s in specs if s.name in archive.files}
-    except FileNotFoundError:
-        raise UsageError(f"--inputs {path}: no such file") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise UsageError(f"--inputs {path}: not a readable .npz file: {error}".replace("\n", " ")) from None
-    return Case(f"the inputs in {path.name}", {spec.name: _checked(arrays, spec, path) for spec in specs})
-
-
-def _checked(arrays: Mapping[str, Array], spec: InputSpec, path: Path) -> Array:
-    if spec.name not in arrays:
-        raise UsageError(f"--inputs {path}: holds no array '{spec.name}', an input of the model")
-    array = arrays[spec.name]
-    if (array.dtype.kind != "U") if spec.dtype is None else (array.dtype != spec.dtype):
-        wanted = "str" if spec.dtype is None else spec.dtype.name
-        raise UsageError(f"--inputs {path}: '{spec.name}' is {array.dtype.name}; the model takes {wanted}")
-    fits = len(array.shape) == len(spec.shape) and all(
-        not isinstance(d, int) or d == n for d, n in zip(spec.shape, array.shape, strict=True)
-    )
-    if not fits:
-        wanted = ", ".join("?" if d is None else str(d) for d in spec.shape)
-        raise UsageError(f"--inputs {path}: '{spec.name}' has shape {list(array.shape)}; the model takes [{wanted}]")
-    return array

@@ -16,8 +16,10 @@ _BLOCK_SECONDS = 0.008
 
 @dataclass(frozen=True)
 class Latency:
-    """Medians in milliseconds over `runs` runs of each; ratio is the median over pairs of blocks of original /
-    optimized."""
+    """Medians in milliseconds over `runs` runs of each.
+
+    ratio: the median over pairs of blocks of original / optimized.
+    """
 
     batch: int
     original_ms: float
@@ -50,8 +52,7 @@ def measure(batch: int, original: Callable[[], object], optimized: Callable[[], 
 
 
 def _block(run: Callable[[], object]) -> list[float]:
-    """Seconds of each run in a block. The first is left out, in which the other session's threads may still be
-    spinning."""
+    """Seconds of each run in a block, but the first: the other session's threads may still be spinning in it."""
     times = [_seconds(run)]
     end = time.perf_counter() - times[0] + _BLOCK_SECONDS
     while time.perf_counter() < end:

@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 import onnx.checker
 
-from dpiframe.graph_passes.model_io import external_files, save
+from dpiframe.graph_passes.model_io import ModelError, external_files, save
 
 # Domains whose operators ONNX Runtime has built in.
 _KNOWN_DOMAINS = frozenset(
@@ -29,15 +29,16 @@ _KNOWN_DOMAINS = frozenset(
 )
 
 
-def unknown_domains(model: onnx.ModelProto) -> dict[str, str]:
-    """Domain -> one of its operators, for operators that neither ONNX Runtime nor a function in the model defines."""
+def require_known_operators(path: Path, model: onnx.ModelProto) -> None:
+    """Raise ModelError for an operator whose domain isn't ONNX Runtime's and which no function in the model defines."""
     functions = {(f.domain, f.name) for f in model.functions}
-    found: dict[str, str] = {}
     for nodes in (model.graph.node, *(f.node for f in model.functions)):
         for node in _walk(nodes):
             if node.domain not in _KNOWN_DOMAINS and (node.domain, node.op_type) not in functions:
-                found.setdefault(node.domain, node.op_type)
-    return found
+                raise ModelError(
+                    f"{path}: operator {node.domain}::{node.op_type} is not ONNX Runtime's own; "
+                    "name its library with --custom-op-library FILE"
+                )
 
 
 def checker_complaint(path: Path, model: onnx.ModelProto, folder: Path) -> str | None:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import onnx
-
-from dpiframe import verification
 from dpiframe.child import Child
 from dpiframe.errors import DPIFrameError, VerificationError
 from dpiframe.external_data import Mode, bring, files_to_bring
 from dpiframe.first_difference import first_difference
 from dpiframe.graph_passes import pipeline
-from dpiframe.graph_passes.model_io import ModelError, external_files, load, save
+from dpiframe.graph_passes.model_io import external_files, save
+from dpiframe.graph_passes.pipeline import PipelineResult
 from dpiframe.graph_passes.report import PassReport
-from dpiframe.model_checks import checker_complaint, unknown_domains
+from dpiframe.model_checks import checker_complaint
 from dpiframe.output_file import StagedOutput, check_target, default_output
 from dpiframe.progress import Progress, silent
 from dpiframe.sessions import require_onnxruntime
-from dpiframe.verification import Subject, Verifier, VerifyResult
+from dpiframe.subject import Subject
+from dpiframe.verification import Provider, Verifier, check_choice
+from dpiframe.verify_result import VerifyResult
 
 BadIds = Literal["error", "zero", "clamp"]
 
@@ -56,12 +58,27 @@ class OptimizeResult:
             for reason, _ in counts.most_common()
         }
 
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain JSON values."""
+        return {
+            "input": str(self.input),
+            "output": str(self.output),
+            "provider": self.provider,
+            "fused": self.fused,
+            "nodes": {"before": self.nodes_before, "after": self.nodes_after},
+            "lookups": {"total": self.lookups_before, "fused": self.lookups_fused},
+            "changes": {report.name: report.changes for report in self.reports if report.changes},
+            "refusals": self.refusals_by_reason(),
+            "verification": None if self.verification is None else self.verification.to_json(),
+            "notes": self.notes,
+        }
+
 
 def optimize(
     path: str | Path,
     output: str | Path | None = None,
     *,
-    provider: verification.Provider = "auto",
+    provider: Provider = "auto",
     bad_ids: BadIds = "error",
     inputs: str | Path | None = None,
     external_data: Mode = "reference",
@@ -79,134 +96,103 @@ def optimize(
     Raises ModelError for a file that is no usable model, UsageError for arguments that can't be used, VerificationError
     where the result's answers differ or can't be compared, MissingDependencyError without onnxruntime.
     """
-    verification.check_choice("provider", provider, ("auto", "cpu", "cuda"))
-    verification.check_choice("bad_ids", bad_ids, ("error", "zero", "clamp"))
-    verification.check_choice("external_data", external_data, ("reference", "copy", "link"))
+    check_choice("provider", provider, ("auto", "cpu", "cuda"))
+    check_choice("bad_ids", bad_ids, ("error", "zero", "clamp"))
+    check_choice("external_data", external_data, ("reference", "copy", "link"))
     require_onnxruntime()
     source = Path(path)
     target = default_output(source) if output is None else Path(output)
-    custom_ops = verification.existing_library(custom_op_library)
-    # The child starts up while this process loads and rewrites.
-    with Child() as child:
-        progress("loading", source.name)
-        model = load(source)
-        data = external_files(model)
-        check_target(source, target, [source.parent / location for location in data])
-        brought = files_to_bring(external_data, source, target, data)
-        if not custom_ops:
-            _check_domains(source, model)
-        subject = Subject(source, model, custom_ops, None if inputs is None else Path(inputs))
-        with StagedOutput(target, own_folder=bool(brought)) as staged:
-            run = _Run(child, subject, staged, progress)
-            result = run.rewrite(provider, bad_ids)
+    progress("loading", source.name)
+    subject = Subject.read(source, inputs=inputs, custom_op_library=custom_op_library)
+    data = external_files(subject.model)
+    check_target(source, target, [source.parent / location for location in data])
+    brought = files_to_bring(external_data, source, target, data)
+    # The child starts up while this process rewrites the model.
+    with StagedOutput(target, own_folder=bool(brought)) as staged, Child() as child:
+        verifier = Verifier(child, subject, provider, progress)
+        runs_on: Literal["cpu", "cuda"] = "cuda" if verifier.cuda or provider == "cuda" else "cpu"
+        rewritten = pipeline.optimize_model(
+            subject.model, provider=runs_on, bad_ids=bad_ids, on_pass=lambda name: progress("rewriting", name)
+        )
+        with _writing(target):
+            if rewritten.fused:
+                save(rewritten.model, staged.path)
+            else:
+                shutil.copyfile(source, staged.path)
             bring(external_data, source.parent, staged.folder, brought)
-            if result.fused:
-                run.prove(bad_ids)
-            _publish(staged, brought)
+        result = _result(subject, target, runs_on, rewritten)
+        if rewritten.fused:
+            _prove(verifier, subject, rewritten, staged, bad_ids, progress)
+            result.verification = verifier.result
+        with _writing(target):
+            staged.publish(brought)
     return result
 
 
-class _Run:
-    """One optimization, from the loaded model to the staged and verified file."""
+def _result(
+    subject: Subject, target: Path, provider: Literal["cpu", "cuda"], rewritten: PipelineResult
+) -> OptimizeResult:
+    result = OptimizeResult(
+        input=subject.path,
+        output=target,
+        provider=provider,
+        fused=rewritten.fused,
+        nodes_before=rewritten.nodes_before,
+        nodes_after=rewritten.nodes_after if rewritten.fused else rewritten.nodes_before,
+        lookups_before=rewritten.lookups_before,
+        lookups_fused=rewritten.lookups_fused,
+        reports=list(rewritten.reports),
+    )
+    if not rewritten.fused:
+        is_done = any(entry.key == "dpiframe.version" for entry in subject.model.metadata_props)
+        what = "this model is already optimized" if is_done else "nothing in this model can be fused"
+        result.notes.append(f"{what}: the output is an unchanged copy")
+    return result
 
-    def __init__(self, child: Child, subject: Subject, staged: StagedOutput, progress: Progress) -> None:
-        self._child = child
-        self._subject = subject
-        self._staged = staged
-        self._progress = progress
 
-    def rewrite(self, provider: verification.Provider, bad_ids: BadIds) -> OptimizeResult:
-        """Run the passes and write the staged file: the result or, if nothing was fused, the input's own bytes."""
-        subject, staged = self._subject, self._staged
-        self._has_cuda = provider != "cpu" and verification.cuda_works(self._child, subject)
-        target: Literal["cpu", "cuda"] = "cuda" if self._has_cuda or provider == "cuda" else "cpu"
-        self._rewritten = pipeline.optimize_model(
-            subject.model, provider=target, bad_ids=bad_ids, on_pass=lambda name: self._progress("rewriting", name)
-        )
-        done = self._rewritten
-        self.result = OptimizeResult(
-            input=subject.path,
-            output=staged.target,
-            provider=target,
-            fused=done.fused,
-            nodes_before=done.nodes_before,
-            nodes_after=done.nodes_after if done.fused else done.nodes_before,
-            lookups_before=done.lookups_before,
-            lookups_fused=done.lookups_fused,
-            reports=list(done.reports),
-        )
-        if done.fused:
-            save(done.model, staged.path)
-        else:
-            is_done = any(entry.key == "dpiframe.version" for entry in subject.model.metadata_props)
-            what = "this model is already optimized" if is_done else "nothing in this model can be fused"
-            self.result.notes.append(f"{what}: the output is an unchanged copy")
-            shutil.copyfile(subject.path, staged.path)
-        return self.result
+def _prove(
+    verifier: Verifier,
+    subject: Subject,
+    rewritten: PipelineResult,
+    staged: StagedOutput,
+    bad_ids: BadIds,
+    progress: Progress,
+) -> None:
+    """Check the staged file and compare its answers. Raises VerificationError where it can't be shown to be right."""
+    _check_model(verifier, subject, rewritten, staged)
+    verifier.run(staged.path, bad_ids=bad_ids)
+    mismatch = verifier.result.mismatch
+    if mismatch is None:
+        return
+    progress("verifying", "looking for the first pass whose answers differ")
+    culprit = first_difference(verifier, mismatch, rewritten.stages, staged)
+    where = f"they first differ after the pass {culprit}" if culprit else "no single pass is to blame"
+    raise VerificationError(
+        f"{subject.path}: the optimized model's answers differ: {mismatch}; {where}; nothing was written",
+        verifier.result,
+    )
 
-    def prove(self, bad_ids: BadIds) -> None:
-        """Check the staged file and compare its answers. Raises VerificationError where it can't be shown to be right.
-        Check the staged file and compare its answers. Raises VerificationError where it can't be shown to be right."""
-        verifier = Verifier(self._child, self._subject, cuda=self._has_cuda, progress=self._progress)
-        if self.result.provider == "cuda" and not self._has_cuda:
-            verifier.result.notes.append(verification.NO_CUDA)
-        self._check_model(verifier.result)
-        verifier.run(self._staged.path, bad_ids=bad_ids)
-        self.result.verification = verifier.result
-        mismatch = verifier.result.mismatch
-        if mismatch is None:
-            return
-        self._progress("verifying", "looking for the first pass whose answers differ")
-        culprit = first_difference(verifier, mismatch, self._rewritten.stages, self._staged)
-        where = f"they first differ after the pass {culprit}" if culprit else "no single pass is to blame"
+
+def _check_model(verifier: Verifier, subject: Subject, rewritten: PipelineResult, staged: StagedOutput) -> None:
+    folder = subject.path.parent
+    complaint = checker_complaint(staged.path, rewritten.model, folder)
+    if complaint is None:
+        return
+    theirs = checker_complaint(subject.path, subject.model, folder)
+    if theirs is None:
         raise VerificationError(
-            f"{self._subject.path}: the optimized model's answers differ: {mismatch}; {where}; nothing was written",
+            f"{subject.path}: onnx.checker rejects the optimized model: {complaint}; nothing was written",
             verifier.result,
         )
-
-    def _check_model(self, result: VerifyResult) -> None:
-        folder = self._subject.path.parent
-        complaint = checker_complaint(self._staged.path, self._rewritten.model, folder)
-        if complaint is None:
-            return
-        if theirs := checker_complaint(self._subject.path, self._subject.model, folder):
-            result.notes.append(
-                f"onnx.checker rejects the model as it came, so the result is not checked with it: {theirs}"
-            )
-            return
-        raise VerificationError(
-            f"{self._subject.path}: onnx.checker rejects the optimized model: {complaint}; nothing was written", result
-        )
+    verifier.result.notes.append(
+        f"onnx.checker rejects the model as it came, so the result is not checked with it: {theirs}"
+    )
 
 
-def _check_domains(source: Path, model: onnx.ModelProto) -> None:
-    for domain, operator in unknown_domains(model).items():
-        raise ModelError(
-            f"{source}: operator {domain}::{operator} is not ONNX Runtime's own; "
-            "name its library with --custom-op-library FILE"
-        )
-
-
-def _publish(staged: StagedOutput, brought: list[str]) -> None:
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    """The target is what the user named, whichever temporary file it is that can't be written."""
     try:
-        staged.publish(brought)
+        yield
     except OSError as error:
-        raise DPIFrameError(f"{staged.target}: can't be written: {error.strerror}") from error
-
-
-def to_json(result: OptimizeResult) -> dict[str, Any]:
-    """The result as plain JSON values."""
-    proof = result.verification
-    return {
-        "ok": True,
-        "input": str(result.input),
-        "output": str(result.output),
-        "provider": result.provider,
-        "fused": result.fused,
-        "nodes": {"before": result.nodes_before, "after": result.nodes_after},
-        "lookups": {"total": result.lookups_before, "fused": result.lookups_fused},
-        "changes": {r.name: r.changes for r in result.reports if r.changes},
-        "refusals": result.refusals_by_reason(),
-        "verification": None if proof is None else verification.to_json(proof),
-        "notes": result.notes,
-    }
+        raise DPIFrameError(f"{target}: can't be written: {error.strerror or error}") from error

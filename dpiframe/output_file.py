@@ -69,15 +69,13 @@ class StagedOutput:
             self._temporary.unlink(missing_ok=True)
 
     def scratch(self, name: str) -> Path:
-        """Another file beside the staged model (so that the same external data is found from it), removed at the end.
-        Another file beside the staged model (so that the same external data is found from it), removed at the end."""
+        """Another file beside the staged model, from which the same external data is found; removed at the end."""
         path = self.path.with_name(f".{self.target.name}.{name}.{secrets.token_hex(4)}.tmp")
         self._scratch.append(path)
         return path
 
     def publish(self, data: list[str]) -> None:
-        """Rename the data files (named relative to the folder), then the model, into place, after all bytes are on
-        disk.
+        """Flush all bytes to disk, then rename the data files (named relative to the folder) and the model into place.
 
         Only with a folder of its own is there any data to publish. Where a rename fails, files that were new are taken
         back.

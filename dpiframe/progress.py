@@ -6,8 +6,7 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Called with the step ("loading", "rewriting", "verifying", "measuring"), what it works on, and how much of it is
-    done."""
+    """Called with the step ("loading", "rewriting", "verifying", "measuring"), what it works on, how much is done."""
 
     def __call__(self, step: str, detail: str, done: int = 0, total: int = 0) -> None: ...
 

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 
 from dpiframe.optimizer import OptimizeResult
-from dpiframe.verification import VerifyResult
+from dpiframe.verify_result import VerifyResult
 
 # A reason that leaves many nodes alone is named with this many of them.
 _NAMED_NODES = 3
@@ -18,8 +18,7 @@ _STEPS = {"loading": "Loading", "rewriting": "Rewriting", "verifying": "Verifyin
 
 
 class TerminalProgress:
-    """A spinner line on stderr that says what is being done; nothing where stderr is no terminal. A
-    dpiframe.progress.Progress."""
+    """A Progress (progress.py) that shows a line on stderr; nothing where stderr is no terminal."""
 
     def __init__(self, *, enabled: bool) -> None:
         console = Console(stderr=True)

@@ -27,6 +27,13 @@ def require_onnxruntime() -> None:
         )
 
 
+def may_have_cuda() -> bool:
+    """Whether the installed onnxruntime (which this doesn't import) brings its CUDA provider, which may find no GPU."""
+    spec = find_spec("onnxruntime")
+    folders = spec.submodule_search_locations or [] if spec is not None else []
+    return any(Path(folder, "capi", "libonnxruntime_providers_cuda.so").exists() for folder in folders)
+
+
 def library_path() -> str:
     """The custom-op library's file, for `SessionOptions.register_custom_ops_library`."""
     from dpiframe.custom_ops import library_path as path

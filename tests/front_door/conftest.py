@@ -9,6 +9,7 @@ from pathlib import Path
 import onnx
 import pytest
 
+from dpiframe.verification import Verifier
 from tests.front_door.helpers import Finished, ctr_model, script
 
 
@@ -20,12 +21,18 @@ def model_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def without_latency(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests in which nothing depends on the latency: leaves out measuring it in this process's own calls."""
+    monkeypatch.setattr(Verifier, "_measure", lambda *_: None)
+
+
+@pytest.fixture
 def run_command(tmp_path: Path) -> Callable[..., Finished]:
     """Run a console script ("optimize" or "dpiframe") with arguments, in the test's folder."""
 
     def run(name: str, *arguments: str | Path) -> Finished:
         command = [script(name), *map(str, arguments)]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
         return Finished(done.returncode, done.stdout, done.stderr)
 
     return run

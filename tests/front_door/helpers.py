@@ -17,8 +17,7 @@ DENSE = 3
 
 
 def ctr_model(*, batch: str | int = "batch", seed: int = 0, dtype: type[np.floating] = np.float32) -> onnx.ModelProto:
-    """Three fields, one column each of ids [batch, 3] int64, and dense [batch, 3]: lookups, join, one layer, sigmoid.
-    Three fields, one column each of ids [batch, 3] int64, and dense [batch, 3]: lookups, join, one layer, sigmoid."""
+    """Three fields, a column each of ids [batch, 3] int64, and dense [batch, 3]: lookups, join, one layer, sigmoid."""
     rng = np.random.default_rng(seed)
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     joined = WIDTH * len(TABLE_ROWS) + DENSE

@@ -11,6 +11,8 @@ import onnx
 import pytest
 from onnx import helper
 
+import dpiframe
+from dpiframe import cli
 from tests.front_door.helpers import Finished, ctr_model, fingerprint, save_with_external_data
 
 Run = Callable[..., Finished]
@@ -123,13 +125,13 @@ ERRORS: list[tuple[str, int, Setup, str]] = [
     ("output folder missing", 2, with_model("-o", "none/out.onnx"), "the folder none doesn't exist; make it first"),
     ("output is a folder", 2, with_model("-o", "."), ".: is a folder; name a file with -o"),
     ("output unwritable", 2, with_model("-o", "/proc/out.onnx"), "/proc/out.onnx: can't be written: "),
-    ("bad provider", 2, with_model("--provider", "tpu"), "provider 'tpu': choose one of auto, cpu, cuda"),
-    ("bad policy", 2, with_model("--bad-ids", "ignore"), "bad_ids 'ignore': choose one of error, zero, clamp"),
+    ("bad provider", 2, with_model("--provider", "tpu"), "'tpu' is not one of 'auto', 'cpu', 'cuda'"),
+    ("bad policy", 2, with_model("--bad-ids", "ignore"), "'ignore' is not one of 'error', 'zero', 'clamp'"),
     (
         "bad data mode",
         2,
         with_model("--external-data", "move"),
-        "'move': choose one of reference, copy, link",
+        "'move' is not one of 'reference', 'copy', 'link'",
     ),
     ("unknown option", 2, with_model("--fast"), "No such option: --fast"),
     ("option without value", 2, with_model("-o"), "requires an argument"),
@@ -154,13 +156,15 @@ def test_optimize(tmp_path: Path, run_command: Run, code: int, setup: Setup, nam
         (["verify", "model.onnx", "missing.onnx"], 1, "missing.onnx: no such file"),
         (["verify", "missing.onnx", "model.onnx"], 1, "missing.onnx: no such file"),
         (["verify", "model.onnx"], 2, "Missing argument 'OPTIMIZED'"),
-        (["verify", "model.onnx", "model.onnx", "--provider", "tpu"], 2, "choose one of auto, cpu, cuda"),
+        (["verify", "model.onnx", "model.onnx", "--provider", "tpu"], 2, "'tpu' is not one of 'auto', 'cpu', 'cuda'"),
         (
             ["verify", "model.onnx", "other.onnx"],
             1,
             "case 'random inputs, batch 1', with the library: output",
         ),
         (["optimize", "missing.onnx"], 1, "missing.onnx: no such file"),
+        (["inspect", "missing.onnx"], 1, "missing.onnx: no such file"),
+        (["inspect", "model.onnx", "--provider", "tpu"], 2, "'tpu' is not one of 'cpu', 'cuda'"),
         (["polish"], 2, "No such command 'polish'"),
     ],
 )
@@ -173,6 +177,18 @@ def test_dpiframe(
     assert done.code == code, done.stderr
     assert named in done.error()
     assert fingerprint(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "code"), [(ValueError, dpiframe.UsageError, 2), (RuntimeError, dpiframe.DPIFrameError, 1)]
+)
+def test_train_and_export_keep_their_line(theirs: type[Exception], ours: type[Exception], code: int) -> None:
+    def command() -> None:
+        raise theirs("fields.csv: line 3 is cut short")
+
+    with pytest.raises(ours, match=r"^fields\.csv: line 3 is cut short$") as caught:
+        cli._with_our_errors(command)()
+    assert caught.value.exit_code == code
 
 
 def test_debug_shows_the_traceback_before_the_line(run_command: Run) -> None:

@@ -18,17 +18,18 @@ from tests.front_door.helpers import DENSE, TABLE_ROWS, Finished, ctr_model, fin
 Run = Callable[..., Finished]
 
 
-@pytest.fixture(params=["tables.bin", "data/part/tables.bin"])
-def location(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+pytestmark = pytest.mark.usefixtures("without_latency")
+
+LOCATION = "data/part/tables.bin"
 
 
 @pytest.fixture
-def model(tmp_path: Path, location: str) -> Path:
+def model(tmp_path: Path) -> Path:
+    """here/model.onnx with its data in a folder below, and an empty folder there."""
     folder = tmp_path / "here"
-    (folder / location).parent.mkdir(parents=True)
+    (folder / LOCATION).parent.mkdir(parents=True)
     (tmp_path / "there").mkdir()
-    return save_with_external_data(ctr_model(), folder / "model.onnx", location)
+    return save_with_external_data(ctr_model(), folder / "model.onnx", LOCATION)
 
 
 def runs(path: Path) -> bool:
@@ -46,23 +47,21 @@ def test_reference_leaves_the_data_alone(model: Path) -> None:
     assert runs(output)
 
 
-def test_reference_to_another_folder_says_what_to_choose(
-    tmp_path: Path, model: Path, location: str, run_command: Run
-) -> None:
+def test_reference_to_another_folder_says_what_to_choose(tmp_path: Path, model: Path, run_command: Run) -> None:
     done = run_command("optimize", model, "-o", "there/out.onnx")
     assert done.code == 2
-    assert location in done.error()
+    assert LOCATION in done.error()
     assert "choose --external-data copy, or link" in done.error()
     assert list((tmp_path / "there").iterdir()) == []
 
 
 @pytest.mark.parametrize("mode", ["copy", "link"])
-def test_data_is_brought_along(tmp_path: Path, model: Path, location: str, mode: Mode) -> None:
+def test_data_is_brought_along(tmp_path: Path, model: Path, mode: Mode) -> None:
     there = tmp_path / "there"
     output = dpiframe.optimize(model, there / "out.onnx", external_data=mode).output
-    assert fingerprint(there).keys() == {"out.onnx", location}
-    assert (there / location).samefile(model.parent / location) == (mode == "link")
-    assert (there / location).read_bytes() == (model.parent / location).read_bytes()
+    assert fingerprint(there).keys() == {"out.onnx", LOCATION}
+    assert (there / LOCATION).samefile(model.parent / LOCATION) == (mode == "link")
+    assert (there / LOCATION).read_bytes() == (model.parent / LOCATION).read_bytes()
     assert runs(output)
 
 
@@ -76,8 +75,8 @@ def test_bringing_the_same_data_again_is_fine(tmp_path: Path, mode: Mode) -> Non
 
 
 @pytest.mark.parametrize("mode", ["copy", "link"])
-def test_another_file_in_the_datas_place_is_kept(tmp_path: Path, model: Path, location: str, mode: Mode) -> None:
-    theirs = tmp_path / "there" / location
+def test_another_file_in_the_datas_place_is_kept(tmp_path: Path, model: Path, mode: Mode) -> None:
+    theirs = tmp_path / "there" / LOCATION
     theirs.parent.mkdir(parents=True, exist_ok=True)
     theirs.write_bytes(b"someone else's")
     before = fingerprint(tmp_path)
@@ -113,8 +112,8 @@ def test_a_failed_publication_takes_everything_back(
     assert fingerprint(tmp_path / "there") == {}
 
 
-def test_hard_linked_tables_can_be_optimized(model: Path, location: str) -> None:
-    os.link(model.parent / location, model.parent / "second-name.bin")
+def test_hard_linked_tables_can_be_optimized(model: Path) -> None:
+    os.link(model.parent / LOCATION, model.parent / "second-name.bin")
     assert runs(dpiframe.optimize(model).output)
 
 

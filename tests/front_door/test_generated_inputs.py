@@ -1,5 +1,4 @@
-"""Hazard: test inputs that don't test: ids outside tables by accident, edge cases that aren't, sizes that don't fit
-together."""
+"""Hazard: test inputs that don't test: ids outside tables, edge cases that are none, sizes that don't fit together."""
 
 from __future__ import annotations
 
@@ -8,14 +7,17 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from dpiframe.graph_passes.model_io import ModelError
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from dpiframe.errors import UsageError
-from dpiframe.inputs import BATCHES, Case, CaseMaker, InputSpec, input_specs, load_user_inputs
+from dpiframe.graph_passes.model_io import ModelError
+from dpiframe.input_specs import InputSpec, input_specs
+from dpiframe.inputs import BATCHES, Case, CaseMaker
+from dpiframe.user_inputs import load_user_inputs
 
+PATH = Path("model.onnx")
 ID_TYPES = ["int32", "int64", "float16", "float32", "float64", "uint8"]
 
 
@@ -155,7 +157,7 @@ def test_an_input_that_is_an_initializer_is_not_fed() -> None:
         helper.make_tensor_value_info("w", TensorProto.FLOAT, [1]),
     )
     model.graph.initializer.append(helper.make_tensor("w", TensorProto.FLOAT, [1], [1.0]))
-    assert [s.name for s in input_specs(model)] == ["x"]
+    assert [s.name for s in input_specs(PATH, model)] == ["x"]
 
 
 @pytest.mark.parametrize(
@@ -167,8 +169,8 @@ def test_an_input_that_is_an_initializer_is_not_fed() -> None:
     ],
 )
 def test_an_input_without_test_values_is_named(value: onnx.ValueInfoProto, named: str) -> None:
-    with pytest.raises(ModelError, match=f"input 'x'.*{named}"):
-        input_specs(model_with(value))
+    with pytest.raises(ModelError, match=rf"model\.onnx: input 'x'.*{named}"):
+        input_specs(PATH, model_with(value))
 
 
 def test_user_inputs_of_any_name_are_read(tmp_path: Path) -> None:

@@ -46,15 +46,12 @@ def hard_link(model: Path) -> Path:
 
 
 @pytest.mark.parametrize("alias", [same_path, another_spelling, symbolic_link, hard_link])
-def test_the_output_may_not_be_the_input(
-    tmp_path: Path, model_file: Path, run_command: Run, alias: Callable[[Path], Path]
-) -> None:
+def test_the_output_may_not_be_the_input(tmp_path: Path, model_file: Path, alias: Callable[[Path], Path]) -> None:
     (tmp_path / "sub").mkdir()
     output = alias(model_file)
     before = fingerprint(tmp_path)
-    done = run_command("optimize", model_file, "-o", output)
-    assert done.code == 2
-    assert done.error() == f"{output}: is the input itself, which is never overwritten; choose another output with -o"
+    with pytest.raises(dpiframe.UsageError, match="is the input itself, which is never overwritten; choose another"):
+        dpiframe.optimize(model_file, output)
     assert fingerprint(tmp_path) == before
 
 
@@ -72,6 +69,12 @@ def test_the_output_may_not_be_the_external_data(tmp_path: Path, run_command: Ru
     assert done.code == 2
     assert "is the model's external data, which is never overwritten" in done.error()
     assert fingerprint(tmp_path) == before
+
+
+@pytest.mark.parametrize("option", ["provider", "bad_ids", "external_data"])
+def test_a_wrong_choice_is_refused_in_python_as_well(model_file: Path, option: str) -> None:
+    with pytest.raises(dpiframe.UsageError, match=f"{option} 'other': choose one of "):
+        dpiframe.optimize(model_file, **{option: "other"})  # type: ignore[arg-type]
 
 
 def test_an_earlier_output_is_replaced(tmp_path: Path, model_file: Path) -> None:

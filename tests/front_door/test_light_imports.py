@@ -56,6 +56,14 @@ def test_without_onnxruntime_the_error_says_what_to_install(model_file: Path, ca
     assert done.stderr.splitlines()[-1] == f"dpiframe.errors.MissingDependencyError: {expected}"
 
 
+@pytest.mark.parametrize("arguments", [["train", "dcn"], ["export", "model.pt"]])
+def test_without_torch_the_commands_say_what_to_install(arguments: list[str]) -> None:
+    code = "import sys; sys.modules['torch'] = None; from dpiframe.cli import main; main()"
+    done = python(code, *arguments)
+    assert done.returncode == 1
+    assert done.stderr == "error: PyTorch is not installed: pip install 'dpiframe[export]'\n"
+
+
 def test_the_command_says_so_in_one_line(model_file: Path) -> None:
     code = f"{WITHOUT} from dpiframe.cli import optimize_main; optimize_main()"
     done = python(code, model_file)

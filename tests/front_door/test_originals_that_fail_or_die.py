@@ -151,3 +151,22 @@ def test_a_library_that_kills_the_process_is_reported(tmp_path: Path, model_file
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "dies.c"], check=True)
     with pytest.raises(dpiframe.VerificationError, match=r"can't load the model itself: .* killed by SIGABRT"):
         dpiframe.optimize(model_file, custom_op_library=library)
+
+
+def test_a_model_that_really_kills_onnx_runtime(tmp_path: Path) -> None:
+    """ONNX Runtime's GRU ends the process for an empty batch."""
+    rng = np.random.default_rng(0)
+    weights = {"w": (1, 12, 3), "r": (1, 12, 4)}
+    graph = helper.make_graph(
+        [helper.make_node("GRU", ["x", "w", "r"], ["y"], name="gru", hidden_size=4, layout=0)],
+        "recurrent",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, "batch", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [5, 1, "batch", 4])],
+        [numpy_helper.from_array(rng.standard_normal(s).astype(np.float32), n) for n, s in weights.items()],
+    )
+    path = tmp_path / "gru.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
+    result = dpiframe.verify(path, path)
+    assert [case.name for case in result.skipped] == ["empty batch"]
+    assert "the process was killed by SIG" in str(result.skipped[0].skipped)
+    assert len(result.compared) >= 7

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx
+import pytest
 
 import dpiframe
 from tests.front_door.helpers import ctr_model, model_without_lookups, save_with_external_data
+
+pytestmark = pytest.mark.usefixtures("without_latency")
 
 
 def test_an_optimized_file_stays_byte_for_byte(model_file: Path) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from dpiframe.graph_passes import pipeline
-from dpiframe.graph_passes.pipeline import PipelineResult
 from onnx import TensorProto, helper, numpy_helper
 
 import dpiframe
 from dpiframe import optimizer
+from dpiframe.graph_passes import pipeline
+from dpiframe.graph_passes.pipeline import PipelineResult
 from tests.front_door.helpers import TABLE_ROWS, ctr_model, model_without_lookups
 
 Change = Callable[[onnx.ModelProto], None]
