@@ -10,6 +10,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?= -n auto
+# Where nvcc is, a development build compiles CUDA for one architecture; an ordinary install compiles for all.
+export CMAKE_ARGS ?= -DDPIFRAME_CUDA_ARCHITECTURES=90
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
