@@ -2,6 +2,7 @@
 # make lint       formatting, style and types
 # make format     format all sources
 # make build      build the package alone
+# make demo       train, export and optimize a DeepFM, and show accuracy and latency (DATA=criteo.csv for a real file)
 # make versions   run an optimized model on several versions of ONNX Runtime
 # make clean      remove what was built; .venv stays
 #
@@ -22,12 +23,15 @@ NATIVE := CMakeLists.txt $(shell find custom_ops -name CMakeLists.txt -o -name '
 	-o -name '*.h' -o -name '*.cc' -o -name '*.cuh' -o -name '*.cu')
 CXX_SOURCES := $(filter %.h %.cc %.cuh %.cu,$(NATIVE))
 
-.PHONY: test lint format build versions clean FORCE
+.PHONY: test demo lint format build versions clean FORCE
 
 build: $(BUILD_STAMP)
 
 test: $(BUILD_STAMP)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+demo: $(BUILD_STAMP)
+	$(BIN)/python -m dpiframe.models.demo $(DATA)
 
 lint: $(BUILD_STAMP) build/typed
 	$(BIN)/ruff format --check .

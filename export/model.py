@@ -66,9 +66,9 @@ def export_model(
 ) -> ExportResult:
     """Writes a module as an ONNX file with a dynamic batch.
 
-    The module is exported in evaluation mode and left in the mode in which it came. The file is checked in full
-    (onnx.checker) and, with ONNX Runtime installed, compared with the module on the example and at other batch sizes;
-    only then does it take its name. Weights of more than 1 GB go to `<path>.data` beside it.
+    The module is exported in evaluation mode; it and all its parts are left in the mode in which they came. The file is
+    checked in full (onnx.checker) and, with ONNX Runtime installed, compared with the module on the example and at
+    other batch sizes; only then does it take its name. Weights of more than 1 GB go to `<path>.data` beside it.
 
     Args:
         module: any PyTorch module.
@@ -92,7 +92,7 @@ def export_model(
     _check_options(module, target, exporter, opset)
     arguments = take_apart(module, example_inputs)
     arguments = Arguments(arguments.leaves, _check_names("input", input_names, arguments.names), arguments.structure)
-    was_training = module.training
+    modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
         flat = with_flat_forward(module, arguments.structure)
@@ -129,7 +129,8 @@ def export_model(
             has_data = data.exists()
             staged.publish([data.name] if has_data else [])
     finally:
-        module.train(was_training)
+        for part, training in modes:
+            part.training = training
     return ExportResult(
         path=target,
         external_data=target.with_name(data.name) if has_data else None,

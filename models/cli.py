@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -51,6 +52,7 @@ def train(
     The last tenth of the rows tests the model, the tenth before it ends the training early.
     """
     require_torch()
+    wait_passively()
     import torch
 
     from .checkpoint import Checkpoint, save_checkpoint
@@ -86,7 +88,8 @@ def train(
     save_checkpoint(target, Checkpoint(network, encoder, metrics))
     console.print(
         f"{name}: {result.steps} steps ({result.epochs:.1f} epochs) in {result.seconds:.0f} s, "
-        f"validation AUC {result.auc:.4f}, test AUC {test_auc:.4f}, test LogLoss {test_log_loss:.4f}"
+        f"validation AUC {result.auc:.4f}, test AUC {test_auc:.4f}, test LogLoss {test_log_loss:.4f}",
+        soft_wrap=True,
     )
     console.print(f"wrote {target}", soft_wrap=True)
 
@@ -139,6 +142,14 @@ def read(
             max_rows=rows,
             progress=lambda stage, done, total: bar.update(task, description=stage, completed=done, total=total),
         )
+
+
+def wait_passively() -> None:
+    """Lets PyTorch's threads sleep, not spin, while they wait: training is several times as fast on a busy machine.
+
+    Has an effect only before PyTorch is first imported.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def require_torch() -> None:

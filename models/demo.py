@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from .cli import read, require_torch
+from .cli import read, require_torch, wait_passively
 from .metrics import auc, log_loss
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def demo(
 ) -> None:
     """Train DeepFM, export it, optimize it, compare answers and speed. Exit code 1 where answers are not equal."""
     require_torch()
+    wait_passively()
     import torch
 
     import dpiframe
@@ -260,7 +261,9 @@ def main() -> None:
     app.command()(demo)
     try:
         app()
-    except (DPIFrameError, OSError, RuntimeError, ValueError) as error:
+    except OSError as error:
+        sys.exit(f"error: {error.filename}: {error.strerror}")
+    except (DPIFrameError, RuntimeError, ValueError) as error:
         sys.exit(f"error: {' '.join(str(error).split())}")
 
 

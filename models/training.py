@@ -89,13 +89,18 @@ def train(
         progress: show a progress bar on the terminal.
 
     Raises:
-        ValueError: labels that don't fit the model's tasks, a batch size, number of epochs or of evaluations below 1.
+        ValueError: labels that don't fit the model's tasks, validation labels of one class only, or a batch size
+            or number of epochs or evaluations below 1.
         RuntimeError: the loss is no longer finite.
     """
     if data.tasks != model.tasks or validation.tasks != model.tasks:
         raise ValueError(f"the model has {model.tasks} task(s), but the data has {data.tasks} label(s) a row")
     if batch_size < 1 or epochs < 1 or evaluations_per_epoch < 1:
         raise ValueError("batch size, epochs and evaluations per epoch must be at least 1")
+    if any(labels.min() == labels.max() for labels in validation.labels.T):
+        raise ValueError(
+            "the validation rows are all clicks or all non-clicks, so that AUC is undefined; give more rows"
+        )
     torch.manual_seed(seed)
     shuffle = np.random.default_rng(seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)

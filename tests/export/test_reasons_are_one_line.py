@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import warnings
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from torch import nn
 
 from dpiframe.export import ExportError, export_model
+from dpiframe.export.errors import explain
 from dpiframe.export.exporters import Exporter
 from tests.export import toys
 
@@ -48,6 +50,33 @@ def test_the_exporters_reason_and_what_to_change(
 ) -> None:
     fails(module(), tmp_path, message, exporter=exporter)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("messages", "line"),
+    [
+        # What other PyTorch releases say.
+        (
+            ["Constraints violated (batch)! For more information, run with TORCH_LOGS\n  - Not all values are valid"],
+            "failed: Constraints violated (batch)! For more information, run with TORCH_LOGS; the model fixes",
+        ),
+        (
+            ["Failed to export the model\n\nSummary", "", "Cannot access data pointer of Tensor (e.g. FakeTensor)"],
+            "failed: Cannot access data pointer of Tensor (e.g. FakeTensor); the model leaves PyTorch",
+        ),
+        (["\n  ***  \n  something   else\nmore"], "failed: something else; try the other exporter"),
+        ([""], "failed: RuntimeError; try the other exporter"),
+        (["long" * 100], "long" * 74 + "l...; try the other exporter"),
+    ],
+)
+def test_the_innermost_reason_is_told_on_one_line(messages: list[str], line: str) -> None:
+    errors = [RuntimeError(message) for message in messages]
+    for outer, inner in itertools.pairwise(errors):
+        outer.__cause__ = inner
+    text = str(explain(errors[0], "dynamo"))
+    assert text.startswith("the dynamo exporter failed: ")
+    assert line in text
+    assert "\n" not in text
 
 
 def test_a_baked_in_branch_is_found_by_comparing(tmp_path: Path) -> None:

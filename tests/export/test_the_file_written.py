@@ -31,6 +31,7 @@ def run(path: Path, rows: int) -> np.ndarray:
 @BOTH
 def test_an_ordinary_export(exporter: Exporter, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     module = toys.Lookup().train()
+    module.head.eval()
     levels = [logging.getLogger(name).level for name in ("torch.onnx", "onnxscript")]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -38,6 +39,8 @@ def test_an_ordinary_export(exporter: Exporter, tmp_path: Path, capfd: pytest.Ca
     assert capfd.readouterr() == ("", "")
     assert [logging.getLogger(name).level for name in ("torch.onnx", "onnxscript")] == levels
     assert module.training
+    assert module.user.training
+    assert not module.head.training
     assert list(tmp_path.iterdir()) == [tmp_path / "m.onnx"] == [result.path]
     assert result.external_data is None
     assert (result.inputs, result.outputs) == (("ids", "dense"), ("output",))

@@ -90,6 +90,13 @@ def test_labels_that_do_not_fit_the_tasks_are_an_error(parts: list[Dataset]) -> 
         train(model, parts[0], parts[1], progress=False)
 
 
+def test_validation_rows_of_one_class_are_an_error(parts: list[Dataset]) -> None:
+    data, validation, _ = parts
+    clicks = validation.take(np.flatnonzero(validation.labels[:, 0] == 1))
+    with pytest.raises(ValueError, match="AUC is undefined"):
+        train(small(data), data, clicks, progress=False)
+
+
 def test_a_loss_that_is_not_finite_stops_the_training(parts: list[Dataset]) -> None:
     data, validation, _ = parts
     broken = Dataset(data.schema, data.ids, np.full_like(data.dense, np.nan), data.labels)
