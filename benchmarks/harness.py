@@ -64,7 +64,18 @@ def measure(
         p10, median, p90 = np.percentile(taken, [10, 50, 90])
         ratio = float(np.median(baseline / taken))
         rows.append(
-            Row(benchmark, case, batch, name, round(median, 2), round(p10, 2), round(p90, 2), round(ratio, 3), len(taken), *about())
+            Row(
+                benchmark,
+                case,
+                batch,
+                name,
+                round(median, 2),
+                round(p10, 2),
+                round(p90, 2),
+                round(ratio, 3),
+                len(taken),
+                *about(),
+            )
         )
     return rows
 
@@ -91,7 +102,13 @@ def print_table(rows: Iterable[Row]) -> None:
     table = Table("case", "batch", "provider", "median µs", "p10", "p90", "ratio")
     for row in rows:
         table.add_row(
-            row.case, str(row.batch), row.provider, f"{row.median_us:.1f}", f"{row.p10_us:.1f}", f"{row.p90_us:.1f}", f"{row.ratio:.2f}"
+            row.case,
+            str(row.batch),
+            row.provider,
+            f"{row.median_us:.1f}",
+            f"{row.p10_us:.1f}",
+            f"{row.p90_us:.1f}",
+            f"{row.ratio:.2f}",
         )
     Console().print(table)
 

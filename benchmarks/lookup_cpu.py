@@ -113,7 +113,9 @@ def benchmark(seconds: float) -> list[Row]:
             stock, fused = session(original, False), session(optimized, True)
             for batch in BATCHES:
                 sets = feeds(batch, named_inputs)
-                assert all((a == b).all() for a, b in zip(stock.run(None, sets[0]), fused.run(None, sets[0]), strict=True))
+                assert all(
+                    (a == b).all() for a, b in zip(stock.run(None, sets[0]), fused.run(None, sets[0]), strict=True)
+                )
                 for how, runner in (("binding", by_binding), ("run", by_run)):
                     case = f"{'39 named inputs' if named_inputs else 'one matrix'}, {how}"
                     providers = {"ONNX Runtime": runner(stock, sets), "DPIFrame": runner(fused, sets)}
@@ -135,13 +137,17 @@ def plot(rows: list[Row], path: Path) -> None:
             axis.plot([r.batch for r in mine], [r.median_us for r in mine], "o-", color=colour, label=provider)
             if provider == "DPIFrame":
                 for r in mine:
-                    axis.annotate(f"{r.ratio:.1f}x", (r.batch, r.median_us), (0, -14), textcoords="offset points", ha="center")
+                    axis.annotate(
+                        f"{r.ratio:.1f}x", (r.batch, r.median_us), (0, -14), textcoords="offset points", ha="center"
+                    )
         axis.set(title=case, xlabel="batch", xscale="log", yscale="log")
         axis.set_xticks(BATCHES, [str(b) for b in BATCHES])
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("time of one run, µs (median)")
     axes[0].legend()
-    figure.suptitle(f"Lookup front end, {FIELDS} fields x dim {DIM} x {VOCABULARY:,} rows, one thread — {rows[0].machine}")
+    figure.suptitle(
+        f"Lookup front end, {FIELDS} fields x dim {DIM} x {VOCABULARY:,} rows, one thread — {rows[0].machine}"
+    )
     figure.savefig(path, dpi=120)
 
 

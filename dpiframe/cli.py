@@ -11,6 +11,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import wraps
 from importlib import import_module
@@ -22,6 +23,7 @@ import typer
 import typer.core
 
 from dpiframe.errors import DPIFrameError, UsageError
+from dpiframe.progress import Progress, silent
 
 _HELP: dict[str, Any] = {"context_settings": {"help_option_names": ["-h", "--help"]}}
 _INTERRUPTED = 128 + signal.SIGINT
@@ -75,9 +77,8 @@ def optimize(
     The input is never changed, and nothing is written unless original and result agree on generated inputs.
     """
     from dpiframe.optimizer import optimize as run
-    from dpiframe.report import TerminalProgress, print_optimized
 
-    with TerminalProgress(enabled=not (quiet or as_json)) as progress:
+    with _progress(wanted=not (quiet or as_json)) as progress:
         result = run(
             model,
             output,
@@ -91,6 +92,8 @@ def optimize(
     if as_json:
         print(json.dumps({"ok": True, **result.to_json()}))
     elif not quiet:
+        from dpiframe.report import print_optimized
+
         print_optimized(result)
 
 
@@ -105,10 +108,9 @@ def verify(
     debug: Debug = False,
 ) -> None:
     """Compare the answers and the latency of a model and its optimized form."""
-    from dpiframe.report import TerminalProgress, print_latencies, print_verified
     from dpiframe.verification import verify as run
 
-    with TerminalProgress(enabled=not (quiet or as_json)) as progress:
+    with _progress(wanted=not (quiet or as_json)) as progress:
         result = run(
             original,
             optimized,
@@ -120,6 +122,8 @@ def verify(
     if as_json:
         print(json.dumps({"ok": True, **result.to_json()}))
     elif not quiet:
+        from dpiframe.report import print_latencies, print_verified
+
         print_latencies(result)
         print_verified(result)
 
@@ -140,6 +144,14 @@ def inspect(
         print(json.dumps({"ok": True, **asdict(found)}))
     else:
         print_inspection(found)
+
+
+def _progress(*, wanted: bool) -> AbstractContextManager[Progress]:
+    if not (wanted and sys.stderr.isatty()):
+        return nullcontext(silent)
+    from dpiframe.report import TerminalProgress
+
+    return TerminalProgress()
 
 
 class _Commands(typer.core.TyperGroup):

@@ -16,10 +16,7 @@ _BLOCK_SECONDS = 0.008
 
 @dataclass(frozen=True)
 class Latency:
-    """Medians in milliseconds over `runs` runs of each.
-
-    ratio: the median over pairs of blocks of original / optimized.
-    """
+    """Milliseconds, and original / optimized: medians over pairs of blocks, of each block's median; `runs` runs."""
 
     batch: int
     original_ms: float
@@ -33,7 +30,8 @@ def measure(batch: int, original: Callable[[], object], optimized: Callable[[], 
     end = time.perf_counter() + _SECONDS
     original()
     optimized()
-    pairs: list[tuple[list[float], list[float]]] = []
+    pairs: list[tuple[float, float]] = []
+    runs = 0
     while not pairs or time.perf_counter() < end:
         if len(pairs) % 2:
             second = _block(optimized)
@@ -41,13 +39,14 @@ def measure(batch: int, original: Callable[[], object], optimized: Callable[[], 
         else:
             first = _block(original)
             second = _block(optimized)
-        pairs.append((first, second))
+        pairs.append((median(first), median(second)))
+        runs += min(len(first), len(second))
     return Latency(
         batch=batch,
-        original_ms=1e3 * median(t for first, _ in pairs for t in first),
-        optimized_ms=1e3 * median(t for _, second in pairs for t in second),
-        ratio=median(median(first) / median(second) for first, second in pairs),
-        runs=min(sum(len(first) for first, _ in pairs), sum(len(second) for _, second in pairs)),
+        original_ms=1e3 * median(first for first, _ in pairs),
+        optimized_ms=1e3 * median(second for _, second in pairs),
+        ratio=median(first / second for first, second in pairs),
+        runs=runs,
     )
 
 

@@ -8,15 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dpiframe.child import Child
 from dpiframe.errors import DPIFrameError, VerificationError
 from dpiframe.external_data import Mode, bring, files_to_bring
 from dpiframe.first_difference import first_difference
-from dpiframe.graph_passes import pipeline
 from dpiframe.graph_passes.model_io import external_files, save
-from dpiframe.graph_passes.pipeline import PipelineResult
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.model_checks import checker_complaint
 from dpiframe.output_file import StagedOutput, check_target, default_output
@@ -25,6 +23,9 @@ from dpiframe.sessions import require_onnxruntime
 from dpiframe.subject import Subject
 from dpiframe.verification import Provider, Verifier, check_choice
 from dpiframe.verify_result import VerifyResult
+
+if TYPE_CHECKING:
+    from dpiframe.graph_passes.pipeline import PipelineResult
 
 BadIds = Literal["error", "zero", "clamp"]
 
@@ -107,8 +108,10 @@ def optimize(
     data = external_files(subject.model)
     check_target(source, target, [source.parent / location for location in data])
     brought = files_to_bring(external_data, source, target, data)
-    # The child starts up while this process rewrites the model.
     with StagedOutput(target, own_folder=bool(brought)) as staged, Child() as child:
+        # Imported and run while the child starts up.
+        from dpiframe.graph_passes import pipeline
+
         verifier = Verifier(child, subject, provider, progress)
         runs_on: Literal["cpu", "cuda"] = "cuda" if verifier.cuda or provider == "cuda" else "cpu"
         rewritten = pipeline.optimize_model(

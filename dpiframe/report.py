@@ -18,18 +18,16 @@ _STEPS = {"loading": "Loading", "rewriting": "Rewriting", "verifying": "Verifyin
 
 
 class TerminalProgress:
-    """A Progress (progress.py) that shows a line on stderr; nothing where stderr is no terminal."""
+    """A Progress (progress.py) that shows a line on stderr, which must be a terminal."""
 
-    def __init__(self, *, enabled: bool) -> None:
-        console = Console(stderr=True)
+    def __init__(self) -> None:
         self._bar = Progress(
             SpinnerColumn(),
             TextColumn("{task.fields[step]}", style="bold"),
             BarColumn(bar_width=20),
             TextColumn("{task.description}", markup=False),
-            console=console,
+            console=Console(stderr=True),
             transient=True,
-            disable=not (enabled and console.is_terminal),
         )
         self._task: TaskID | None = None
 

@@ -9,7 +9,6 @@ from typing import Literal, NoReturn
 from dpiframe.child import Child, Failure, Loadable, Outputs
 from dpiframe.compare import difference, largest_difference
 from dpiframe.errors import UsageError, VerificationError
-from dpiframe.graph_passes.id_ranges import id_ranges
 from dpiframe.input_specs import input_specs
 from dpiframe.inputs import Case, CaseMaker, Feeds
 from dpiframe.latency import BATCHES
@@ -78,6 +77,9 @@ class Verifier:
 
     def run(self, optimized: Path, *, bad_ids: str = "error") -> None:
         """Compare, then measure. Raises VerificationError where the original answers no case."""
+        # Imported while the child starts up.
+        from dpiframe.graph_passes.id_ranges import id_ranges
+
         specs = input_specs(self._subject.path, self._subject.model)
         self._maker = CaseMaker(specs, id_ranges(self._subject.model))
         cases = self._answerable_cases()

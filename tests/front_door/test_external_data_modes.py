@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
+from onnx import numpy_helper
 
 import dpiframe
 from dpiframe.external_data import Mode
-from tests.front_door.helpers import DENSE, TABLE_ROWS, Finished, ctr_model, fingerprint, save_with_external_data
+from tests.front_door.helpers import (
+    DENSE,
+    TABLE_ROWS,
+    WIDTH,
+    Finished,
+    ctr_model,
+    fingerprint,
+    save_with_external_data,
+    script,
+)
 
 Run = Callable[..., Finished]
 
@@ -72,6 +84,31 @@ def test_bringing_the_same_data_again_is_fine(tmp_path: Path, mode: Mode) -> Non
     for _ in range(2):
         assert runs(dpiframe.optimize(model, tmp_path / "there" / "out.onnx", external_data=mode).output)
     assert fingerprint(tmp_path / "there").keys() == {"out.onnx", "tables.bin"}
+
+
+def test_a_table_larger_than_the_memory_used_is_never_loaded(tmp_path: Path) -> None:
+    rows, megabytes = 25_000_000, 6_400
+    model = save_with_external_data(ctr_model(), tmp_path / "model.onnx", "big.bin")
+    proto = onnx.load(model, load_external_data=False)
+    table = next(t for t in proto.graph.initializer if t.name == "table_0")
+    del table.dims[:], table.external_data[:]
+    table.dims.extend([rows, 64])
+    external = {"location": "huge.bin", "offset": 0, "length": rows * 64 * 4}
+    for key, value in external.items():
+        table.external_data.add(key=key, value=str(value))
+    # A sparse file: it takes no space on the disk.
+    with (tmp_path / "huge.bin").open("wb") as file:
+        file.truncate(external["length"])
+    weight = next(t for t in proto.graph.initializer if t.name == "weight")
+    wide = np.ones((64 + 2 * WIDTH + DENSE, 1), np.float32)
+    weight.CopyFrom(numpy_helper.from_array(wide, "weight"))
+    onnx.save(proto, model)
+    process = subprocess.Popen([script("optimize"), model, "--quiet"])
+    _, status, usage = os.wait4(process.pid, 0)
+    assert status == 0
+    # Linux counts in kB; the largest of the command and its child.
+    assert usage.ru_maxrss / 1e3 < 0.1 * megabytes
+    assert model.with_name("model.opt.onnx").exists()
 
 
 @pytest.mark.parametrize("mode", ["copy", "link"])
