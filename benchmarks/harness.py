@@ -1,7 +1,8 @@
 """What every benchmark shares: a set-up function gives providers, all are timed in turn, all write one CSV.
 
 A provider is a name and a function of no arguments; one call of the function is one measured run. Providers are timed
-A B C A B C ..., so that a drift of the machine's speed hits all alike, and the ratio to the first is taken within each round.
+A B C A B C ..., so that a drift of the machine's speed hits all alike, and the ratio to the first is taken within each
+round.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass
 class Row:
-    """One measurement. Times in microseconds; ratio: the baseline's time over this one's, median of the paired rounds."""
+    """One measurement. Times in microseconds; ratio: the baseline's time over this one's, median of paired rounds."""
 
     benchmark: str
     case: str

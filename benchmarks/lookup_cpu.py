@@ -1,7 +1,7 @@
 """The lookup front end on a CPU: ids to joined embeddings, ONNX Runtime's own nodes against one FusedMultiGather.
 
-39 fields, dim 16, 100,000 rows a table, one thread, uniform random ids over many distinct batches so that table rows come from
-memory. Two forms: ids as one int64 matrix, and as 39 named inputs (through IO binding and through `run()`).
+39 fields, dim 16, 100,000 rows a table, one thread, uniform random ids over many distinct batches so that table rows
+come from memory. Two forms: ids as one int64 matrix, and as 39 named inputs (through IO binding and through `run()`).
 
     python benchmarks/lookup_cpu.py [--seconds 2] [--out benchmarks/results/lookup_cpu.csv]
 """

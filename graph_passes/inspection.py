@@ -1,4 +1,4 @@
-"""What a model is made of, seen with the optimizer's eyes: fields, tables, branches after the embedding, bytes and FLOP a row."""
+"""What a model is made of, with the optimizer's eyes: fields, tables, branches after the embedding, bytes and FLOP."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TableInfo:
 
 @dataclass(frozen=True)
 class FieldInfo:
-    """A lookup as the serving side sees it. ids: where they arrive, such as `X[3]`. steps: what is done to them first."""
+    """A lookup as the serving side sees it. ids: where they arrive, as `X[3]`. steps: what is done to them first."""
 
     ids: str
     type: str
@@ -45,7 +45,7 @@ class FieldInfo:
 
 @dataclass(frozen=True)
 class BranchInfo:
-    """Nodes between the embedding and the join that don't meet another branch. parameters: weights; flop: for one row."""
+    """Nodes between embedding and join that don't meet another branch. parameters: weights; flop: for one row."""
 
     name: str
     nodes: int
@@ -144,7 +144,11 @@ def _fields(program: LookupProgram, sources: list[gs.Tensor], tables: list[gs.Te
             kind = "any number of ids"
         kind += f", {pooling}" if pooling else ""
         tensor = sources[source] if source is not None else None
-        label = _label(tensor, program.sources[source].columns, list(ids)) if tensor is not None and source is not None else "constant"
+        label = (
+            _label(tensor, program.sources[source].columns, list(ids))
+            if tensor is not None and source is not None
+            else "constant"
+        )
         steps = {_steps(i) for i in ids}
         found.append(
             FieldInfo(
@@ -163,7 +167,11 @@ def _label(tensor: gs.Tensor, columns: int, ids: list[IdExpr]) -> str:
     taken = sorted(i.column for i in ids)
     if columns in (1, STAR):
         return str(tensor.name)
-    span = f"{taken[0]}:{taken[-1] + 1}" if len(taken) > 1 and taken == list(range(taken[0], taken[-1] + 1)) else ", ".join(map(str, taken))
+    span = (
+        f"{taken[0]}:{taken[-1] + 1}"
+        if len(taken) > 1 and taken == list(range(taken[0], taken[-1] + 1))
+        else ", ".join(map(str, taken))
+    )
     return f"{tensor.name}[{span}]"
 
 
@@ -181,9 +189,11 @@ def _steps(expr: IdExpr) -> str:
 
 
 def _branches(graph: gs.Graph, inspection: Inspection) -> None:
-    """Split what follows the embedding: nodes that all of its readers lead to are the head, the rest falls into branches."""
+    """Split what follows the embedding: what all of its readers lead to is the head, the rest falls into branches."""
     fused = [node for node in graph.nodes if is_fused(node)]
-    starts = {id(reader): reader for node in fused for t in node.outputs for reader in t.outputs if not is_fused(reader)}
+    starts = {
+        id(reader): reader for node in fused for t in node.outputs for reader in t.outputs if not is_fused(reader)
+    }
     order = {id(node): i for i, node in enumerate(graph.nodes)}
     reached: dict[int, set[int]] = {key: {key} for key in starts}
     for node in graph.nodes:
@@ -224,11 +234,13 @@ def _branch(name: str, nodes: list[gs.Node]) -> BranchInfo:
     for node in nodes:
         operators[node.op] = operators.get(node.op, 0) + 1
     parameters = sum(_elements(t) for t in weights.values())
-    return BranchInfo(name, len(nodes), parameters, sum(map(_flop, nodes)), dict(sorted(operators.items(), key=lambda i: -i[1])))
+    return BranchInfo(
+        name, len(nodes), parameters, sum(map(_flop, nodes)), dict(sorted(operators.items(), key=lambda i: -i[1]))
+    )
 
 
 def _flop(node: gs.Node) -> int:
-    """Floating-point operations for one row: 2 K for each element of a matrix product, 1 for each element of the rest."""
+    """Floating-point operations for one row: 2 K an element of a matrix product, 1 an element of the rest."""
     elements = _elements(node.outputs[0])
     if node.op in ("Gemm", "MatMul") and node.inputs[0].shape:
         inner = node.inputs[0].shape[-2 if node.attrs.get("transA") else -1]
