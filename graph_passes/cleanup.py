@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpiframe.graph_passes.functions import DOMAIN
+from dpiframe.graph_passes.functions import DOMAIN, calls
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.workbench import Workbench
@@ -18,13 +18,10 @@ class Cleanup(Pass):
 
     def run(self, bench: Workbench) -> PassReport:
         report = PassReport(self.name)
-        before = len(bench.graph.nodes)
-        bench.graph.cleanup(recurse_functions=False)
-        bench.graph.toposort(recurse_functions=False)
-        if removed := before - len(bench.graph.nodes):
+        if removed := bench.tidy():
             report.changes.append(f"{removed} unused nodes are gone")
         used = {(node.domain, node.op) for graph in bench.graphs() for node in graph.nodes}
-        used |= {(node.domain, node.op_type) for function in bench.functions.values() for node in function.node}
+        used |= {call for function in bench.functions.values() for call in calls(function.node)}
         for key in [key for key in bench.functions if key[0] == DOMAIN and key[:2] not in used]:
             del bench.functions[key]
             report.changes.append(f"unused function {key[1]} is gone")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import onnx
 import onnx_graphsurgeon as gs
 from onnx import helper
@@ -16,7 +18,7 @@ MIN_IR_VERSION = 8
 """Model-local functions came with IR version 8."""
 
 
-class PoolExhausted(RuntimeError):
+class PoolExhaustedError(RuntimeError):
     """A model needs more distinct bodies of an op than the library registers names for."""
 
 
@@ -29,20 +31,31 @@ def add_function(
 ) -> str:
     """Put a function of this body into the model, or find the equal one that is there. Returns its name.
 
-    Raises PoolExhausted where all of the op's names are taken by other bodies.
+    Raises PoolExhaustedError where all of the op's names are taken by other bodies.
     """
     opset = [helper.make_opsetid("", bench.opset)]
+    function = helper.make_function(DOMAIN, op, inputs, outputs, nodes, opset, attributes)
+    # an overload is a body under the same name, too
+    taken = {key[1] for key in bench.functions if key[0] == DOMAIN}
     for name in pool_names(op):
-        function = helper.make_function(DOMAIN, name, inputs, outputs, nodes, opset, attributes)
-        known = bench.functions.get((DOMAIN, name, ""))
-        if known is None:
+        function.name = name
+        if name not in taken:
             bench.functions[(DOMAIN, name, "")] = function
-            if all(entry.domain != DOMAIN for entry in bench.graph.import_domains):
-                bench.graph.import_domains.append(helper.make_opsetid(DOMAIN, DOMAIN_VERSION))
+            bench.opset_import.setdefault(DOMAIN, DOMAIN_VERSION)
             return name
-        if known.SerializeToString(deterministic=True) == function.SerializeToString(deterministic=True):
+        known = bench.functions.get((DOMAIN, name, ""))
+        if known == function:
             return name
-    raise PoolExhausted(f"all {POOL_SIZE} names of {op} are taken")
+    raise PoolExhaustedError(f"all {POOL_SIZE} names of {op} are taken")
+
+
+def calls(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str]]:
+    """(domain, operator) of every node, those in subgraphs too."""
+    for node in nodes:
+        yield node.domain, node.op_type
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from calls(graph.node)
 
 
 def is_fused(node: gs.Node) -> bool:

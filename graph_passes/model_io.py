@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import onnx
@@ -51,6 +52,7 @@ def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     yield from _graph_tensors(model.graph)
     for function in model.functions:
         yield from _node_tensors(function.node)
+        yield from _attribute_tensors(function.attribute_proto)
 
 
 def external_files(model: onnx.ModelProto) -> list[str]:
@@ -64,22 +66,33 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 
 def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield sparse.values
-        yield sparse.indices
+    yield from _sparse_tensors(graph.sparse_initializer)
     yield from _node_tensors(graph.node)
 
 
-def _node_tensors(nodes: list[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+def _node_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
     for node in nodes:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            yield from attribute.tensors
-            if attribute.HasField("g"):
-                yield from _graph_tensors(attribute.g)
-            for graph in attribute.graphs:
-                yield from _graph_tensors(graph)
+        yield from _attribute_tensors(node.attribute)
+
+
+def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
+    for attribute in attributes:
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+        if attribute.HasField("sparse_tensor"):
+            yield from _sparse_tensors([attribute.sparse_tensor])
+        yield from _sparse_tensors(attribute.sparse_tensors)
+        if attribute.HasField("g"):
+            yield from _graph_tensors(attribute.g)
+        for graph in attribute.graphs:
+            yield from _graph_tensors(graph)
+
+
+def _sparse_tensors(sparse: Iterable[onnx.SparseTensorProto]) -> Iterator[onnx.TensorProto]:
+    for tensor in sparse:
+        yield tensor.values
+        yield tensor.indices
 
 
 def _check_external_data(model: onnx.ModelProto, path: Path) -> None:
@@ -87,7 +100,10 @@ def _check_external_data(model: onnx.ModelProto, path: Path) -> None:
     for tensor in tensors(model):
         if not is_external(tensor):
             continue
-        info = ExternalDataInfo(tensor)
+        try:
+            info = ExternalDataInfo(tensor)
+        except ValueError as error:
+            raise ModelError(f"{path}: external data of tensor '{tensor.name}': {error}") from None
         file = folder / info.location
         if Path(info.location).is_absolute() or not file.resolve().is_relative_to(folder):
             raise ModelError(
@@ -96,9 +112,19 @@ def _check_external_data(model: onnx.ModelProto, path: Path) -> None:
             )
         if not file.is_file():
             raise ModelError(f"{path}: external data '{info.location}' of tensor '{tensor.name}' is missing")
-        end = (info.offset or 0) + (info.length or 0)
+        end = (info.offset or 0) + (info.length or _byte_size(tensor))
         if file.stat().st_size < end:
             raise ModelError(
                 f"{path}: external data '{info.location}' is cut short: tensor '{tensor.name}' ends at byte {end}, "
                 f"the file at {file.stat().st_size}"
             )
+
+
+def _byte_size(tensor: onnx.TensorProto) -> int:
+    """Bytes of a tensor's values; for types of less than a byte, those that hold two values each."""
+    try:
+        item = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    except (KeyError, TypeError):
+        return 0
+    packed = onnx.TensorProto.DataType.Name(tensor.data_type).endswith(("INT4", "E2M1"))
+    return -(-math.prod(tensor.dims) * item // (2 if packed else 1))

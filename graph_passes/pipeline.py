@@ -13,7 +13,7 @@ from dpiframe.graph_passes.cleanup import Cleanup
 from dpiframe.graph_passes.functions import DOMAIN, MIN_IR_VERSION, is_fused
 from dpiframe.graph_passes.inline import inline_lookup_functions
 from dpiframe.graph_passes.lookups.fuse import FuseLookups
-from dpiframe.graph_passes.lookups.interpret import is_lookup
+from dpiframe.graph_passes.lookups.interpret import count_lookups
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.workbench import Workbench
@@ -49,17 +49,17 @@ def optimize_model(
     """
     bench = Workbench(inline_lookup_functions(model), provider, bad_ids)
     already = _count_fused(bench)
-    result = PipelineResult(model, nodes_before=count_nodes(bench), lookups_before=_count_lookups(bench))
+    result = PipelineResult(model, nodes_before=count_nodes(bench), lookups_before=count_lookups(bench))
     for kind in PASSES:
         current = kind()
         if on_pass is not None:
             on_pass(current.name)
         result.reports.append(current(bench))
-        result.stages.append((current.name, _finish(bench)))
-    result.fused = _count_fused(bench) > already
+        result.fused = _count_fused(bench) > already
+        result.stages.append((current.name, _finish(bench, result.fused)))
     result.model = result.stages[-1][1]
     result.nodes_after = count_nodes(bench)
-    result.lookups_fused = result.lookups_before - _count_lookups(bench)
+    result.lookups_fused = result.lookups_before - count_lookups(bench)
     return result
 
 
@@ -68,17 +68,13 @@ def count_nodes(bench: Workbench) -> int:
     return sum(node.op != "Constant" for graph in bench.graphs() for node in graph.nodes)
 
 
-def _count_lookups(bench: Workbench) -> int:
-    return sum(is_lookup(node, bench) for graph in bench.graphs() for node in graph.nodes)
-
-
 def _count_fused(bench: Workbench) -> int:
     return sum(is_fused(node) for graph in bench.graphs() for node in graph.nodes)
 
 
-def _finish(bench: Workbench) -> onnx.ModelProto:
+def _finish(bench: Workbench, fused: bool) -> onnx.ModelProto:
     model = bench.to_model()
-    if _count_fused(bench):
+    if fused:
         model.ir_version = max(model.ir_version, MIN_IR_VERSION)
         properties = {p.key: p.value for p in model.metadata_props}
         properties |= {

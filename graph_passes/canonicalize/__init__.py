@@ -1,10 +1,11 @@
-"""Bring what different exporters write for the same thing into one form, so that the fusing passes have one form to match."""
+"""Bring what different exporters write for the same thing into one form, so that fusing passes have one form to match."""
 
 from __future__ import annotations
 
 from dpiframe.graph_passes.canonicalize.branches import decide_branches
 from dpiframe.graph_passes.canonicalize.common_nodes import share_common_nodes
 from dpiframe.graph_passes.canonicalize.constants import constant_nodes, fold_constants
+from dpiframe.graph_passes.canonicalize.dimensions import unify_dimensions
 from dpiframe.graph_passes.canonicalize.shape_plumbing import fix_shapes
 from dpiframe.graph_passes.canonicalize.simplify import remove_no_ops
 from dpiframe.graph_passes.pass_base import Pass
@@ -13,18 +14,30 @@ from dpiframe.graph_passes.workbench import Workbench
 
 __all__ = ["Canonicalize"]
 
-_STEPS = (constant_nodes, fold_constants, fix_shapes, decide_branches, remove_no_ops, share_common_nodes)
-_MAX_ROUNDS = 12
+# Nodes without effect go before constants are folded: folding an Identity would store a table twice.
+_STEPS = (
+    unify_dimensions,
+    constant_nodes,
+    fix_shapes,
+    remove_no_ops,
+    fold_constants,
+    decide_branches,
+    share_common_nodes,
+)
+_REVEAL_NOTHING = {remove_no_ops, share_common_nodes}
+"""Steps after which inference can't find more shapes than before."""
+_MAX_ROUNDS = 64
 
 
 class Canonicalize(Pass):
     """One form for what the two exporters and the libraries write differently.
 
-    1. Constant nodes become initializers; nodes of small constants are folded. Tables and external data are never read.
-    2. Shapes computed at run time become constants, as far as only one dimension is unknown.
-    3. An If whose condition follows is replaced by its branch.
-    4. Casts, views, Expand, Slice, Dropout, `x + 0`, `x * 1` without effect go.
-    5. Repeated nodes are computed once.
+    1. Input dimensions that joins need to be equal get one symbol.
+    2. Constant nodes become initializers; nodes of small constants are folded. Tables and external data are never read.
+    3. Shapes computed at run time become constants, as far as only one dimension is unknown.
+    4. An If whose condition follows is replaced by its branch.
+    5. Casts, views, Expand, Slice, Dropout, `x + 0`, `x * 1` without effect go.
+    6. Repeated nodes are computed once.
 
     Left alone: nodes that give a graph's output, random operators, and whatever would make the file grow.
     """
@@ -33,11 +46,14 @@ class Canonicalize(Pass):
 
     def run(self, bench: Workbench) -> PassReport:
         report = PassReport(self.name)
+        bench.tidy()
+        revealed = True
         for _ in range(_MAX_ROUNDS):
-            bench.graph.toposort(recurse_functions=False)
-            bench.infer_shapes()
-            changed = [step(bench, report.changes) for step in _STEPS]
-            bench.graph.cleanup(recurse_functions=False)
-            if not any(changed):
+            if revealed:
+                bench.infer_shapes()
+            changed = {step for step in _STEPS if step(bench, report.changes)}
+            if not changed:
                 break
+            revealed = not changed <= _REVEAL_NOTHING
+            bench.tidy()
         return report

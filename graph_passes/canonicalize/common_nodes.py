@@ -8,7 +8,8 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.canonicalize.constants import is_small_constant
-from dpiframe.graph_passes.workbench import Workbench, byte_size, replace_uses, values_of
+from dpiframe.graph_passes.graphs import byte_size, is_standard, replace_uses, values_of
+from dpiframe.graph_passes.workbench import Workbench
 
 _SMALL = 1 << 12
 _DRAWS = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"}
@@ -35,7 +36,7 @@ def share_common_nodes(bench: Workbench, changes: list[str]) -> bool:
 
 
 def _key(node: gs.Node) -> Hashable | None:
-    if node.op in _DRAWS or node.domain not in (None, "", "ai.onnx"):
+    if node.op in _DRAWS or not is_standard(node):
         return None
     attributes = []
     for name, value in sorted(node.attrs.items()):
@@ -46,8 +47,9 @@ def _key(node: gs.Node) -> Hashable | None:
         elif not isinstance(value, (int, float, str)):
             return None
         attributes.append((name, value))
-    inputs = tuple(_constant_key(t) if is_small_constant(t, _SMALL) else id(t) for t in node.inputs)
-    return node.op, tuple(attributes), inputs, len(node.outputs)
+    inputs = tuple(_constant_key(t) if is_small_constant(t, _SMALL) else "" if t.is_empty() else id(t) for t in node.inputs)
+    # an output that one of them leaves out can't stand for the other's
+    return node.op, tuple(attributes), inputs, tuple(t.is_empty() for t in node.outputs)
 
 
 def _constant_key(tensor: gs.Constant) -> Hashable:

@@ -6,17 +6,28 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 from onnx.reference import ReferenceEvaluator
-from onnx_graphsurgeon.exporters.onnx_exporter import OnnxExporter
 
+from dpiframe.graph_passes.graph_writer import write_node
+from dpiframe.graph_passes.graphs import byte_size, is_standard, node_label, replace_uses, values_of
 from dpiframe.graph_passes.model_io import is_external
-from dpiframe.graph_passes.workbench import Workbench, byte_size, node_label, replace_uses
+from dpiframe.graph_passes.workbench import Workbench
 
 # Large enough for stacked expert weights, far too small for an embedding table that matters.
 MAX_FOLD_BYTES = 4 << 20
 # Folding must not make the file grow: an Expand of a small constant stays an Expand.
 MAX_GROWTH_BYTES = 1 << 16
 
-_NEVER = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
+# Operators whose every bit is settled, so that folding gives what the runtime would have given. Others (Softmax, MatMul) round
+# in ways of their own, or mean something else in older operator sets; the runtime folds them itself.
+_EXACT = {
+    *("Cast", "Shape", "Size", "ConstantOfShape"),
+    *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Tile"),
+    *("Concat", "Split", "Slice", "Gather", "GatherElements", "GatherND", "Where"),
+    *("OneHot", "EyeLike", "NonZero", "Trilu", "ScatterElements", "ScatterND", "Pad", "Compress"),
+    *("Add", "Sub", "Mul", "Div", "Neg", "Abs", "Sqrt", "Floor", "Ceil"),
+    *("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Not"),
+}
+_EXACT_ON_INTEGERS = {"Mod", "Min", "Max", "Range", "CumSum", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin"}
 
 
 def constant_nodes(bench: Workbench, changes: list[str]) -> bool:
@@ -25,9 +36,9 @@ def constant_nodes(bench: Workbench, changes: list[str]) -> bool:
     found = 0
     for graph in bench.graphs():
         for node in graph.nodes:
-            if node.op != "Constant" or node.domain not in (None, "", "ai.onnx") or id(node.outputs[0]) in outputs:
+            if node.op != "Constant" or not is_standard(node) or id(node.outputs[0]) in outputs or not node.outputs[0].outputs:
                 continue
-            values = _constant_values(node)
+            values = constant_values(node)
             if values is not None:
                 replace_uses(node.outputs[0], gs.Constant(node.outputs[0].name, values))
                 found += 1
@@ -36,7 +47,8 @@ def constant_nodes(bench: Workbench, changes: list[str]) -> bool:
     return bool(found)
 
 
-def _constant_values(node: gs.Node) -> object:
+def constant_values(node: gs.Node) -> object:
+    """The values of a Constant node, None where it holds strings in an attribute, or a sparse tensor."""
     attributes = node.attrs
     if "value" in attributes:
         return attributes["value"]._values
@@ -71,22 +83,23 @@ def fold_constants(bench: Workbench, changes: list[str]) -> bool:
 
 def is_small_constant(tensor: gs.Tensor, limit: int = MAX_FOLD_BYTES) -> bool:
     """A constant that may be read: stored in the file itself, of a numpy type, and small."""
-    if not isinstance(tensor, gs.Constant) or isinstance(tensor.dtype, int) or byte_size(tensor) > limit:
+    if not isinstance(tensor, gs.Constant) or not isinstance(tensor.dtype, np.dtype) or byte_size(tensor) > limit:
         return False
-    proto = getattr(tensor._values, "tensor", None)
-    return not (isinstance(proto, onnx.TensorProto) and is_external(proto))
+    stored = getattr(tensor._values, "tensor", None)
+    return not (isinstance(stored, onnx.TensorProto) and is_external(stored))
 
 
 def _is_foldable(node: gs.Node, outputs: set[int]) -> bool:
-    if node.domain not in (None, "", "ai.onnx") or not node.inputs or node.op in _NEVER:
-        return False
-    if any(isinstance(value, gs.Graph) for value in node.attrs.values()):
+    if not is_standard(node) or not node.inputs or node.op not in _EXACT | _EXACT_ON_INTEGERS:
         return False
     if any(id(tensor) in outputs or not tensor.outputs for tensor in node.outputs):
         return False
-    if not all(tensor.is_empty() or is_small_constant(tensor) for tensor in node.inputs):
+    given = [tensor for tensor in node.inputs if not tensor.is_empty()]
+    if not all(is_small_constant(tensor) for tensor in given):
         return False
-    allowed = max(MAX_GROWTH_BYTES, sum(byte_size(t) for t in node.inputs if isinstance(t, gs.Constant)))
+    if node.op in _EXACT_ON_INTEGERS and any(tensor.dtype.kind not in "iu" for tensor in given):
+        return False
+    allowed = max(MAX_GROWTH_BYTES, sum(map(byte_size, given)))
     for tensor in node.outputs:
         known = tensor.shape is not None and all(isinstance(d, int) for d in tensor.shape)
         if not known and node.op in ("ConstantOfShape", "Expand", "Tile", "Range"):
@@ -97,12 +110,15 @@ def _is_foldable(node: gs.Node, outputs: set[int]) -> bool:
 
 
 def _evaluate(node: gs.Node, opset: int) -> list[np.ndarray] | None:
-    inputs = {t.name: np.asarray(t.values) for t in node.inputs if isinstance(t, gs.Constant)}
+    inputs = {t.name: values_of(t) for t in node.inputs if isinstance(t, gs.Constant)}
     try:
-        evaluator = ReferenceEvaluator(OnnxExporter.export_node(node), opsets={"": opset})
-        results = evaluator.run(None, inputs)
-    except Exception:  # the reference doesn't cover every op and type: such a node simply stays
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(write_node(node), opsets={"": opset}).run(None, inputs)
+    except Exception:  # the reference doesn't cover every type: such a node simply stays
         return None
-    if not all(isinstance(value, np.ndarray) or np.isscalar(value) for value in results):
-        return None
-    return [np.asarray(value) for value in results]
+    arrays = [np.asarray(value) for value in results]
+    fits = all(
+        array.dtype.kind in "biuf" and tensor.dtype in (None, array.dtype)
+        for array, tensor in zip(arrays, node.outputs, strict=True)
+    )
+    return arrays if fits else None

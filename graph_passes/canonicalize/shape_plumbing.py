@@ -6,13 +6,14 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.canonicalize.shape_values import Dim, is_known, shape_values, value_of
-from dpiframe.graph_passes.workbench import Workbench, replace_uses
+from dpiframe.graph_passes.graphs import replace_uses, set_input
+from dpiframe.graph_passes.workbench import Workbench
 
 
 def fix_shapes(bench: Workbench, changes: list[str]) -> bool:
     """Fold shape values that turn out to be numbers; give Reshape, Expand, Tile and Slice constant operands where they can have them."""
     outputs = bench.output_ids()
-    folded = rewritten = 0
+    folded = rewritten = solved = 0
     known: dict[int, np.ndarray] = {}
     for graph in bench.graphs():
         known = shape_values(graph, known)
@@ -20,20 +21,53 @@ def fix_shapes(bench: Workbench, changes: list[str]) -> bool:
             value = known.get(id(node.outputs[0])) if len(node.outputs) == 1 else None
             if value is not None and is_known(value) and id(node.outputs[0]) not in outputs and node.outputs[0].outputs:
                 dtype = node.outputs[0].dtype
-                if dtype in (np.dtype(np.int64), np.dtype(np.int32), np.dtype(bool), np.int64, np.int32, np.bool_):
-                    replace_uses(node.outputs[0], _constant(node.outputs[0].name, value, dtype))
-                    folded += 1
+                if dtype in _SHAPE_TYPES:
+                    constant = _constant(node.outputs[0].name, value, dtype)
+                    if constant is not None:
+                        replace_uses(node.outputs[0], constant)
+                        folded += 1
+            elif node.op == "Reshape" and _solve(bench, node):
+                solved += 1
             elif node.op in _OPERANDS and len(node.inputs) > 1 and not isinstance(node.inputs[1], gs.Constant):
                 target = value_of(node.inputs[1], known)
                 fixed = _OPERANDS[node.op](node, target) if target is not None else None
                 if fixed is not None:
-                    node.inputs[1] = _constant(f"{node.outputs[0].name}_{node.op.lower()}", _objects(fixed), np.int64)
+                    name = bench.new_name(f"{node.outputs[0].name}_{node.op.lower()}")
+                    set_input(node, 1, gs.Constant(name, np.array(fixed, np.int64)))
                     rewritten += 1
+                    if node.op == "Reshape":
+                        _solve(bench, node, though_known=True)
     if folded:
         changes.append(f"{folded} shape values are constants now")
     if rewritten:
         changes.append(f"{rewritten} computed shapes are constants now")
-    return bool(folded or rewritten)
+    return bool(folded or rewritten or solved)
+
+
+def _solve(bench: Workbench, node: gs.Node, though_known: bool = False) -> bool:
+    """Find the shape that a Reshape gives where ONNX's inference doesn't, as it solves -1 for numbers only.
+
+    though_known: even if the shape is known now, which it may no longer be once its computed target is a constant.
+    """
+    source, target, output = node.inputs[0], node.inputs[1], node.outputs[0]
+    # a tensor without a type can't be told to inference
+    if output.name in bench.found_shapes or not isinstance(target, gs.Constant) or not isinstance(output.dtype, np.dtype):
+        return False
+    wanted = value_of(target, {})
+    if wanted is None or source.shape is None:
+        return False
+    if not though_known and output.shape is not None and _is_complete(output.shape):
+        return False
+    dims = solve_reshape(list(source.shape), list(wanted.ravel()), bool(node.attrs.get("allowzero", 0)))
+    if dims is None or not _is_complete(dims):
+        return False
+    output.shape = dims
+    bench.found_shapes[output.name] = output
+    return True
+
+
+def _is_complete(shape: list[Dim]) -> bool:
+    return not any(dim is None or str(dim).startswith("unk__") for dim in shape)
 
 
 def solve_reshape(shape: list[Dim] | None, target: list[Dim], allow_zero: bool) -> list[Dim] | None:
@@ -117,12 +151,13 @@ def _only_known(node: gs.Node, target: np.ndarray) -> list[int] | None:
     return [int(d) for d in target.ravel()] if is_known(target) else None
 
 
+_SHAPE_TYPES = (np.dtype(np.int64), np.dtype(np.int32), np.dtype(bool))
 _OPERANDS = {"Reshape": _reshape, "Expand": _expand, "Tile": _only_known}
 
 
-def _objects(elements: list[int]) -> np.ndarray:
-    return np.array(elements, object)
-
-
-def _constant(name: str, value: np.ndarray, dtype: type | np.dtype) -> gs.Constant:
-    return gs.Constant(name, np.array(value.astype(dtype), order="C"))
+def _constant(name: str, value: np.ndarray, dtype: np.dtype) -> gs.Constant | None:
+    """A shape value as an initializer; None where the type can't hold it, as arithmetic in it would have wrapped."""
+    try:
+        return gs.Constant(name, np.array(value.tolist(), dtype))
+    except OverflowError:
+        return None

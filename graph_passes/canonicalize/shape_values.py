@@ -13,6 +13,7 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.canonicalize.constants import is_small_constant
+from dpiframe.graph_passes.graphs import is_standard, values_of
 
 Dim = int | str | None
 _MAX_ELEMENTS = 64
@@ -26,7 +27,7 @@ def shape_values(graph: gs.Graph, known: dict[int, np.ndarray] | None = None) ->
     values = dict(known or {})
     for node in graph.nodes:
         rule = _RULES.get(node.op)
-        if rule is None or node.domain not in (None, "", "ai.onnx") or len(node.outputs) != 1:
+        if rule is None or not is_standard(node) or len(node.outputs) != 1:
             continue
         if node.op == "Shape":
             result = _shape(node)
@@ -48,7 +49,7 @@ def value_of(tensor: gs.Tensor, values: dict[int, np.ndarray]) -> np.ndarray | N
     if isinstance(tensor, gs.Constant):
         if not is_small_constant(tensor, 8 * _MAX_ELEMENTS) or np.dtype(tensor.dtype).kind not in "iub":
             return None
-        return np.asarray(tensor.values).astype(object)
+        return values_of(tensor).astype(object)
     return values.get(id(tensor))
 
 
@@ -137,19 +138,26 @@ def _reshape(node: gs.Node, data: np.ndarray, shape: np.ndarray) -> np.ndarray |
     return data.reshape([int(d) for d in shape]) if is_known(shape) and 0 not in shape else None
 
 
-def _unsqueeze(node: gs.Node, data: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    return np.expand_dims(data, tuple(int(a) for a in axes.ravel()))
+def _unsqueeze(node: gs.Node, data: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray | None:
+    listed = _axes(node, axes)
+    return None if listed is None else np.expand_dims(data, listed)
 
 
 def _squeeze(node: gs.Node, data: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray:
-    return np.squeeze(data, None if axes is None else tuple(int(a) for a in axes.ravel()))
+    return np.squeeze(data, _axes(node, axes))
+
+
+def _axes(node: gs.Node, axes: np.ndarray | None) -> tuple[int, ...] | None:
+    """Axes by operand or, before opset 13, by attribute."""
+    given = node.attrs.get("axes") if axes is None else axes.ravel()
+    return None if given is None else tuple(int(a) for a in given)
 
 
 def _constant_of_shape(node: gs.Node, shape: np.ndarray) -> np.ndarray | None:
     if not is_known(shape) or int(np.prod(shape.astype(np.int64))) > _MAX_ELEMENTS:
         return None
     value = node.attrs.get("value")
-    fill = np.asarray(value.values).ravel()[0] if value is not None else np.float32(0)
+    fill = values_of(value).ravel()[0] if value is not None else np.float32(0)
     if fill.dtype.kind not in "iub":
         return None
     return np.full([int(d) for d in shape], fill.item(), object)

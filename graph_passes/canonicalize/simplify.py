@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.canonicalize.constants import is_small_constant
-from dpiframe.graph_passes.workbench import Workbench, replace_uses, values_of
+from dpiframe.graph_passes.canonicalize.shape_plumbing import solve_reshape
+from dpiframe.graph_passes.graphs import is_standard, replace_uses, values_of
+from dpiframe.graph_passes.workbench import Workbench
 
 
 def remove_no_ops(bench: Workbench, changes: list[str]) -> bool:
@@ -18,7 +19,7 @@ def remove_no_ops(bench: Workbench, changes: list[str]) -> bool:
     for graph in bench.graphs():
         for node in graph.nodes:
             rule = RULES.get(node.op)
-            if rule is None or node.domain not in (None, "", "ai.onnx") or not node.outputs:
+            if rule is None or not is_standard(node) or not node.outputs:
                 continue
             if id(node.outputs[0]) in outputs or not node.outputs[0].outputs:
                 continue
@@ -47,17 +48,34 @@ def _cast(node: gs.Node) -> gs.Tensor | None:
 def _keeps_order(node: gs.Node) -> gs.Tensor | None:
     """A view, or views of views, that end in the shape in which they began."""
     source = node.inputs[0]
+    target = _whole_target(node)
     while True:
         if same_shape(source, node.outputs[0]):
             return source
+        if target is not None and source.shape is not None and None not in source.shape:
+            if solve_reshape(list(source.shape), target, True) == list(source.shape):
+                return source
         producer = source.inputs[0] if source.inputs else None
-        if producer is None or producer.op not in _VIEWS or producer.domain not in (None, "", "ai.onnx"):
+        if producer is None or producer.op not in _VIEWS or not is_standard(producer):
             return None
         source = producer.inputs[0]
 
 
+def _whole_target(node: gs.Node) -> list[int] | None:
+    """A Reshape's target, where it takes nothing from the shape before: then it follows from the number of elements."""
+    if node.op != "Reshape" or not is_small_constant(node.inputs[1]):
+        return None
+    target = values_of(node.inputs[1]).tolist()
+    return None if 0 in target else target
+
+
 def _same_shape(node: gs.Node) -> gs.Tensor | None:
     return node.inputs[0] if same_shape(node.inputs[0], node.outputs[0]) else None
+
+
+def _tile(node: gs.Node) -> gs.Tensor | None:
+    repeats = node.inputs[1]
+    return node.inputs[0] if is_small_constant(repeats) and (values_of(repeats) == 1).all() else None
 
 
 def _transpose(node: gs.Node) -> gs.Tensor | None:
@@ -119,7 +137,7 @@ def _fill(tensor: gs.Tensor) -> float | None:
     producer = tensor.inputs[0] if not isinstance(tensor, gs.Constant) and tensor.inputs else None
     if producer is not None and producer.op == "ConstantOfShape":
         value = producer.attrs.get("value")
-        return float(np.asarray(value.values).ravel()[0]) if value is not None else 0.0
+        return float(values_of(value).ravel()[0]) if value is not None else 0.0
     if producer is not None and producer.op in ("Expand", "Reshape", "Unsqueeze", "Cast"):
         return _fill(producer.inputs[0])
     return None
@@ -135,7 +153,7 @@ RULES: dict[str, Callable[[gs.Node], gs.Tensor | None]] = {
     "Squeeze": _keeps_order,
     "Unsqueeze": _keeps_order,
     "Expand": _same_shape,
-    "Tile": _same_shape,
+    "Tile": _tile,
     "Transpose": _transpose,
     "Slice": _slice,
     "Concat": lambda node: node.inputs[0] if len(node.inputs) == 1 else None,

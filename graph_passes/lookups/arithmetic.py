@@ -31,7 +31,10 @@ from dpiframe.graph_passes.lookups.symbols import (
 )
 
 Rule = Callable[[Any, Any], Atom | None]
-_INT64 = 1 << 63
+# What a program says of ids stays where adding one more step can't leave 64 bits.
+_LIMIT = 1 << 62
+MAX_ADDED_TERMS = 256
+"""Rows that a chain of Add nodes may put into one sum; each Add of a longer chain would copy all terms before it."""
 
 
 def combine(rule: Rule, a: Value, b: Value, atoms: Atoms) -> Value | None:
@@ -48,31 +51,36 @@ def combine(rule: Rule, a: Value, b: Value, atoms: Atoms) -> Value | None:
         x, y = np.broadcast_arrays(left.codes, right.codes)
     except ValueError:
         return None
-    pairs, inverse = np.unique(np.stack([x.ravel(), y.ravel()]) >> POSITION_BITS, axis=1, return_inverse=True)
-    results = np.empty(pairs.shape[1], np.int64)
-    for index, (i, j) in enumerate(pairs.T):
+    size = len(atoms)
+    # both atoms' numbers in one integer: sorting those is far faster than sorting columns
+    both = (x.ravel() >> POSITION_BITS) * size + (y.ravel() >> POSITION_BITS)
+    pairs, inverse = np.unique(both, return_inverse=True)
+    results = np.empty(pairs.size, np.int64)
+    for index, (i, j) in enumerate(zip(*divmod(pairs, size), strict=True)):
         atom = rule(atoms[i], atoms[j])
         if atom is None:
             return None
         results[index] = atoms.code(atom)
     positions_x, positions_y = x & POSITION_MASK, y & POSITION_MASK
-    vectors = [np.isin(c >> POSITION_BITS, [i for i in np.unique(c >> POSITION_BITS) if isinstance(atoms[i], VECTORS)]) for c in (x, y)]
-    if (positions_x != positions_y)[vectors[0] & vectors[1]].any():
-        return None
+    vectors = [[i for i in value.atoms if isinstance(atoms[i], VECTORS)] for value in (a, b)]
+    if all(vectors):
+        meeting = np.isin(x >> POSITION_BITS, vectors[0]) & np.isin(y >> POSITION_BITS, vectors[1])
+        if (positions_x != positions_y)[meeting].any():
+            return None
     codes = results[inverse.ravel()].reshape(x.shape) + np.maximum(positions_x, positions_y)
     return Value(codes, rows.axes, rows.dims)
 
 
 def convert(rule: Callable[[Any], Atom | None], value: Value, atoms: Atoms) -> Value | None:
     """Apply a rule to each element."""
-    unique, inverse = np.unique(value.codes >> POSITION_BITS, return_inverse=True)
     converted = []
-    for index in unique:
+    for index in value.atoms:
         atom = rule(atoms[index])
         if atom is None:
             return None
         converted.append(atoms.code(atom))
-    codes = np.array(converted, np.int64)[inverse.ravel()].reshape(value.codes.shape) + (value.codes & POSITION_MASK)
+    places = np.searchsorted(value.atoms, value.codes >> POSITION_BITS)
+    codes = np.array(converted, np.int64)[places] + (value.codes & POSITION_MASK)
     return Value(codes, value.axes, value.dims)
 
 
@@ -114,8 +122,7 @@ def all_positions(atom: Any, atoms: Atoms) -> Atom | None:
     """An atom of one position of a dynamic length, standing for all positions. Needs sources that hold one value a position."""
     match atom:
         case Id(source, 0) | Column(source, 0):
-            shape = atoms.sources[source].shape
-            return replace(atom, index=STAR) if all(d == 1 for d in shape[2:]) else None
+            return replace(atom, index=STAR) if len(atoms.sources[source].shape) == 2 else None
         case TableRow(id=expr):
             star = all_positions(expr, atoms)
             return replace(atom, id=star) if isinstance(star, Id) else None
@@ -149,12 +156,13 @@ def add(a: Any, b: Any) -> Atom | None:
     match a, b:
         case (Id(), Number(value=int() as n)) | (Number(value=int() as n), Id()):
             expr = a if isinstance(a, Id) else b
-            return replace(expr, add=expr.add + n) if abs(expr.add + n) < _INT64 else None
+            return replace(expr, add=expr.add + n) if abs(expr.add + n) < _LIMIT else None
         case (WeightSum(), Number()) | (Number(), WeightSum()):
             weights, number = (a, b) if isinstance(a, WeightSum) else (b, a)
             return replace(weights, eps=float(np.float32(number.value))) if weights.eps == 0 else None
         case (TableRow() | Pooled(), TableRow() | Pooled()):
-            return total([a, b])
+            pooled = total([a, b])
+            return pooled if isinstance(pooled, Pooled) and len(pooled.terms) <= MAX_ADDED_TERMS else None
         case (TableRow(), Complement(weight=w, factor=f)) | (Complement(weight=w, factor=f), TableRow()):
             return Penalized(a if isinstance(a, TableRow) else b, w, -f)
         case (Number(), Number()):
@@ -165,7 +173,7 @@ def add(a: Any, b: Any) -> Atom | None:
 def subtract(a: Any, b: Any) -> Atom | None:
     match a, b:
         case Id(), Number(value=int() as n):
-            return replace(a, add=a.add - n)
+            return add(a, Number(-n))
         case Number(value=one), (Mask() | Column()) if one == 1:
             return Complement(b, 1.0)
         case TableRow(), Complement(weight=w, factor=f):
@@ -177,7 +185,7 @@ def multiply(a: Any, b: Any) -> Atom | None:
     match a, b:
         case (Id(), Number(value=int() as n)) | (Number(value=int() as n), Id()):
             expr = a if isinstance(a, Id) else b
-            return replace(expr, mul=expr.mul * n) if expr.add == 0 and n > 0 else None
+            return replace(expr, mul=expr.mul * n) if expr.add == 0 and 0 < n < _LIMIT // expr.mul else None
         case (Complement(), Number()) | (Number(), Complement()):
             part, number = (a, b) if isinstance(a, Complement) else (b, a)
             return Complement(part.weight, float(np.float32(part.factor * number.value)))
@@ -216,9 +224,9 @@ def equal(a: Any, b: Any) -> Atom | None:
 def less(a: Any, b: Any) -> Atom | None:
     """a < b"""
     match a, b:
-        case Number(value=int() as n), Id():
+        case Number(value=int() as n), Id() if abs(n) < _LIMIT:
             return Test("lt", b, n)
-        case Id(), Number(value=int() as n):
+        case Id(), Number(value=int() as n) if abs(n) < _LIMIT:
             return Test("ge", a, n - 1)
     return None
 
@@ -226,9 +234,9 @@ def less(a: Any, b: Any) -> Atom | None:
 def less_or_equal(a: Any, b: Any) -> Atom | None:
     """a <= b"""
     match a, b:
-        case Number(value=int() as n), Id():
+        case Number(value=int() as n), Id() if abs(n) < _LIMIT:
             return Test("lt", b, n - 1)
-        case Id(), Number(value=int() as n):
+        case Id(), Number(value=int() as n) if abs(n) < _LIMIT:
             return Test("ge", a, n)
     return None
 
@@ -275,6 +283,9 @@ def total(parts: list[Any]) -> Atom | None:
                 return None
     if len(terms) == 1 and terms[0][1] is None and terms[0][0].id.index != STAR:
         return terms[0][0]
+    # a row added to itself, and that to itself again, would be as many terms as there are paths
+    if len(set(terms)) < len(terms):
+        return None
     return Pooled("sum", tuple(terms))
 
 

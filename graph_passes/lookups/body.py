@@ -15,7 +15,6 @@ from onnx import TensorProto, helper, numpy_helper
 from dpiframe.graph_passes.lookups.program import STAR, Block, Copy, IdExpr, LookupProgram, Pool, Row, Term, Weight
 
 MIN_OPSET = 11
-_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 def lookup_body(program: LookupProgram, table_type: int, source_types: Sequence[int], opset: int) -> _Body:
@@ -24,9 +23,11 @@ def lookup_body(program: LookupProgram, table_type: int, source_types: Sequence[
     Returns the builder: `.nodes`, `.inputs` (source_0 ..., table_0 ...), `.outputs` (output_0 ...).
     """
     body = _Body(program, table_type, source_types, opset)
+    blocks: list[list[Block]] = [[] for _ in program.outputs]
+    for block in program.blocks:
+        blocks[block.output].append(block)
     for output, shape in enumerate(program.outputs):
-        blocks = sorted((b for b in program.blocks if b.output == output), key=lambda b: b.column)
-        body.output(output, shape, blocks)
+        body.output(output, shape, sorted(blocks[output], key=lambda b: b.column))
     return body
 
 
@@ -64,23 +65,17 @@ class _Body:
         return [self._reshape(taken, [0] * self.program.rows + [sum(b.width for b in rows)])]
 
     def _pool(self, block: Pool) -> str:
-        parts, weights = [], []
-        plain = all(t.weight.kind == "one" for t in block.terms)
-        for _, group in groupby(block.terms, key=_term_key):
-            terms = list(group)
-            ids = [t.id for t in terms]
-            parts.append(self._rows(terms[0].table, ids, terms[0].first, block.width))
-            if not plain:
-                weights.append(self._weights(terms))
+        groups = [list(group) for _, group in groupby(block.terms, key=_term_key)]
+        parts = [self._rows(terms[0].table, [t.id for t in terms], terms[0].first, block.width) for terms in groups]
         axis = self.program.rows
         rows = parts[0] if len(parts) == 1 else self._node("Concat", parts, axis=axis)
-        if plain and block.op == "mean" and all(t.id.column != STAR for t in block.terms):
-            total = self._reduce("ReduceSum", rows, axis, keep=False)
-            return self._node("Div", [total, self._scalar(len(block.terms) + block.x)])
-        if plain and block.op != "mean":
-            return self._reduce("ReduceSum" if block.op == "sum" else "ReduceMax", rows, axis, keep=False)
-        if plain:
-            weights = [self._ones(block.terms[0].id)]
+        if all(t.weight.kind == "one" for t in block.terms):
+            if block.op != "mean":
+                return self._reduce("ReduceSum" if block.op == "sum" else "ReduceMax", rows, axis, keep=False)
+            if all(t.id.column != STAR for t in block.terms):
+                total = self._reduce("ReduceSum", rows, axis, keep=False)
+                return self._node("Div", [total, self._scalar(len(block.terms) + block.x)])
+        weights = [self._weights(terms) for terms in groups]
         weight = weights[0] if len(weights) == 1 else self._node("Concat", weights, axis=axis)
         wide = self._unsqueeze(weight, axis + 1)
         if block.op == "max":
@@ -99,8 +94,7 @@ class _Body:
         name = f"table_{table}"
         valid = None
         if self.program.bad_ids == "clamp":
-            index = self._node("Max", [index, self._int64([-size])])
-            index = self._node("Min", [index, self._int64([size - 1])])
+            index = self._clamp(index, -size, size - 1)
         elif self.program.bad_ids == "zero":
             below = self._node("Less", [index, self._int64([size])])
             above = self._node("Greater", [index, self._int64([-size - 1])])
@@ -113,6 +107,14 @@ class _Body:
             operands = [self._int64([v]) for v in (first, first + width, self.program.rows + 1)]
             rows = self._node("Slice", [rows, *operands])
         return rows
+
+    def _clamp(self, index: str, low: int, high: int) -> str:
+        first, last = self._int64([low]), self._int64([high])
+        if self.opset >= 12:
+            return self._node("Min", [self._node("Max", [index, first]), last])
+        # Max and Min took no integers then
+        index = self._node("Where", [self._node("Less", [index, first]), first, index])
+        return self._node("Where", [self._node("Greater", [index, last]), last, index])
 
     def _id_values(self, ids: list[IdExpr]) -> str:
         """int64 ids `[row axes..., len(ids)]`; all of one source and of the same div and mod."""
@@ -146,8 +148,16 @@ class _Body:
 
     def _weights(self, terms: list[Term]) -> str:
         """Weights `[row axes..., len(terms)]` of neighbouring terms of one kind."""
+        weights = self._weight_values(terms)
+        first = terms[0].weight
+        if terms[0].id.column == STAR and first.id is not None and first.id.column != STAR and first.number is not None:
+            # one weight a row for every position
+            weights = self._node("Mul", [weights, self._weight_values([Term(0, terms[0].id)])])
+        return weights
+
+    def _weight_values(self, terms: list[Term]) -> str:
         weights = [t.weight for t in terms]
-        kind, star = weights[0].kind, terms[0].id.column == STAR
+        kind = weights[0].kind
         if kind == "one":
             ids = self._id_values([t.id for t in terms])
             return self._float(self._node("Equal", [ids, ids]))
@@ -158,17 +168,14 @@ class _Body:
             return self._float(self._node("Not", [same]))
         if kind == "lt":
             ids = self._id_values(exprs)
-            positions = self._positions(terms[0].id) if star else self._int64([w.number for w in weights])
+            number = weights[0].number
+            positions = self._positions(terms[0].id) if number is None else self._int64([w.number for w in weights])
             return self._float(self._node("Less", [positions, ids]))
         source = exprs[0].source
         assert source is not None
         values = self._columns(source, [e.column for e in exprs])
         same_type = self.source_types[source] == self.table_type
         return values if same_type else self._node("Cast", [values], to=self.table_type)
-
-    def _ones(self, expr: IdExpr) -> str:
-        ids = self._id_values([expr])
-        return self._float(self._node("Equal", [ids, ids]))
 
     def _positions(self, expr: IdExpr) -> str:
         """0, 1, ... up to the number of columns of a source whose number of columns is dynamic."""
@@ -247,7 +254,7 @@ def _piece_key(block: Block) -> tuple[object, ...]:
 
 
 def _term_key(term: Term) -> tuple[object, ...]:
-    weight = (term.weight.kind, *(_id_key(term.weight.id) if term.weight.id else ()))
+    weight = (term.weight.kind, term.weight.number is None, *(_id_key(term.weight.id) if term.weight.id else ()))
     return (term.table, term.first, *_id_key(term.id), *weight)
 
 

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import onnx_graphsurgeon as gs
 from onnx import helper
 
 from dpiframe.graph_passes.canonicalize.shape_values import Dim
-from dpiframe.graph_passes.functions import DOMAIN, PoolExhausted, add_function
+from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_function
 from dpiframe.graph_passes.lookups.assemble import Assembler, Assembly
 from dpiframe.graph_passes.lookups.body import MIN_OPSET, lookup_body
+from dpiframe.graph_passes.lookups.program import STAR
 from dpiframe.graph_passes.lookups.interpret import TABLE_TYPES, Interpreter, is_lookup
-from dpiframe.graph_passes.lookups.symbols import POSITION_BITS, Pooled, TableRow, Value
+from dpiframe.graph_passes.lookups.symbols import MAX_ELEMENTS, Atom, Pooled, TableRow, Value, source_value
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
-from dpiframe.graph_passes.workbench import Workbench, node_label
+from dpiframe.graph_passes.graphs import Node, node_label, set_producer, tidy
+from dpiframe.graph_passes.workbench import Workbench
 
 OP = "FusedMultiGather"
+REPEATED_ROWS = {"cpu": 24, "cuda": 512}
+"""Rows a sample that are pooled again for another join rather than by a node of their own (measured: a node costs 5 us on a
+CPU and 22 us on a GPU, a row that is pooled again 18 ns on a CPU core)."""
+DYNAMIC_ROWS = 32
+"""Rows that a sequence of dynamic length is taken to have."""
 GroupKey = tuple[tuple[Dim, ...], int, str]
 
 
@@ -32,8 +40,8 @@ class FuseLookups(Pass):
        same rows (P14), repeated lookups (P37), masked sum, mean and max pooling (P15), the sum of a wide part (P5).
     4. Lookups of the same batch axis share one node, unless one's ids are computed from another's rows.
 
-    Left alone: lookups with constant ids, tables of other types, rows that a node repeats (Expand), products of rows, and sums
-    of rows that are needed themselves anyway.
+    Left alone: lookups with constant ids, tables of other types, rows that a node repeats (Expand), products of rows, sums
+    of rows that are needed themselves anyway, and lookups with which nothing is joined.
     """
 
     name = "fuse_lookups"
@@ -57,35 +65,59 @@ def _fuse_graph(graph: gs.Graph, bench: Workbench, lookups: list[gs.Node], repor
     interpreter, demanded = _interpret(graph, bench)
     groups: dict[GroupKey, list[gs.Tensor]] = {}
     for tensor in demanded:
-        value = interpreter.values[id(tensor)]
-        assert value is not None
-        if value.axes != tuple(range(len(value.axes))):
-            report.refuse(tensor.name, "the batch axis isn't the first")
-            continue
+        value = interpreter.value(tensor)
         key = (value.dims, interpreter.level[id(tensor)], str(_table_type(interpreter, value)))
         groups.setdefault(key, []).append(tensor)
+    exhausted = ""
     for tensors in groups.values():
+        if _saves_nothing(bench, interpreter, tensors):
+            for tensor in tensors:
+                report.refuse(node_label(tensor.inputs[0]), "there is nothing to join it with: it is as fast on its own")
+            continue
         try:
             _replace(graph, bench, interpreter, tensors, report)
-        except PoolExhausted as error:
-            report.refuse(tensors[0].name, str(error))
-    graph.cleanup(recurse_functions=False)
-    graph.toposort(recurse_functions=False)
+        except PoolExhaustedError as error:
+            exhausted = str(error)
+    tidy(graph)
+    refused = {refusal.node for refusal in report.refusals}
     for node in graph.nodes:
-        if is_lookup(node, bench) and any(node is lookup for lookup in lookups):
-            report.refuse(node_label(node), _why_left(node))
+        if is_lookup(node, bench) and node_label(node) not in refused:
+            understood = id(node.outputs[0]) in interpreter.hot
+            report.refuse(node_label(node), exhausted if understood else _why_left(node))
+
+
+def _saves_nothing(bench: Workbench, interpreter: Interpreter, tensors: list[gs.Tensor]) -> bool:
+    """The fused node would do what the Gather nodes do, and nothing else. Only on a GPU is one launch for several a gain."""
+    if bench.bad_ids != "error" or (bench.provider == "cuda" and len(tensors) > 1):
+        return False
+    return all(_is_bare_lookup(bench, interpreter, tensor) for tensor in tensors)
+
+
+def _is_bare_lookup(bench: Workbench, interpreter: Interpreter, tensor: gs.Tensor) -> bool:
+    node = tensor.inputs[0]
+    if not is_lookup(node, bench):
+        return False
+    ids = source_value(node.inputs[1], interpreter.atoms)
+    # as the Gather itself takes them, without any step before it
+    if ids is None:
+        return False
+    atoms = interpreter.atoms
+    return {atoms[index].id for index in interpreter.value(tensor).atoms} == {atoms[index] for index in ids.atoms}
 
 
 def _interpret(graph: gs.Graph, bench: Workbench) -> tuple[Interpreter, list[gs.Tensor]]:
-    """Symbolic values and the tensors to materialise, once no sum repeats lookups whose rows are needed anyway."""
+    """Symbolic values and the tensors to compute, once nothing that costs much is computed twice."""
     excluded: set[int] = set()
+    materialized: set[int] = set()
     while True:
-        interpreter = Interpreter(graph, bench, excluded).run()
+        interpreter = Interpreter(graph, bench, excluded, materialized).run()
         demanded = _demanded(graph, interpreter)
-        again = _sums_of_needed_rows(graph, interpreter, demanded) - excluded
-        if not again:
+        sums = _sums_of_needed_rows(graph, interpreter, demanded) - excluded
+        pools = set() if sums else _pools_to_share(graph, interpreter, demanded) - materialized
+        if not sums and not pools:
             return interpreter, demanded
-        excluded |= again
+        excluded |= sums
+        materialized |= pools
 
 
 def _demanded(graph: gs.Graph, interpreter: Interpreter) -> list[gs.Tensor]:
@@ -96,36 +128,57 @@ def _demanded(graph: gs.Graph, interpreter: Interpreter) -> list[gs.Tensor]:
     for node in graph.nodes:
         for tensor in node.outputs:
             if id(tensor) in interpreter.hot:
-                if id(tensor) in outputs or any(id(reader) not in taken for reader in tensor.outputs):
+                read = any(id(reader) not in taken or id(tensor) in interpreter.materialized for reader in tensor.outputs)
+                if read or id(tensor) in outputs:
                     found.append(tensor)
     return found
 
 
 def _sums_of_needed_rows(graph: gs.Graph, interpreter: Interpreter, demanded: list[gs.Tensor]) -> set[int]:
     """Nodes that sum or average plain rows which are materialised anyway: reading those again is not worth a second lookup."""
-    needed: set[int] = set()
-    for tensor in demanded:
-        value = interpreter.values[id(tensor)]
-        assert value is not None
-        needed.update(np.unique(value.codes >> POSITION_BITS).tolist())
-    rows = {interpreter.atoms[index] for index in needed if isinstance(interpreter.atoms[index], TableRow)}
+    atoms = interpreter.atoms
+    needed = {index for tensor in demanded for index in interpreter.value(tensor).atoms if _is_plain(atoms[index])}
     found = set()
     for node in graph.nodes:
-        if node.op not in ("ReduceSum", "ReduceMean", "ReduceMax", "Add") or not node.outputs:
-            continue
-        value = interpreter.values.get(id(node.outputs[0])) if id(node.outputs[0]) in interpreter.hot else None
-        if value is None:
-            continue
-        for index in np.unique(value.codes >> POSITION_BITS):
-            atom = interpreter.atoms[int(index)]
-            if isinstance(atom, Pooled) and any(weight is None and row in rows for row, weight in atom.terms):
+        if node.op in ("ReduceSum", "ReduceMean", "ReduceMax", "Add") and id(node.outputs[0]) in interpreter.hot:
+            summed = {i for t in node.inputs if id(t) in interpreter.hot for i in interpreter.value(t).atoms}
+            # a sum over a single element is that element
+            summed -= set(interpreter.value(node.outputs[0]).atoms)
+            if not needed.isdisjoint(summed):
                 found.add(id(node))
     return found
 
 
+def _pools_to_share(graph: gs.Graph, interpreter: Interpreter, demanded: list[gs.Tensor]) -> set[int]:
+    """Pooled tensors that several joins hold and that have so many rows that pooling again costs more than a node of its own."""
+    atoms = interpreter.atoms
+    joins = {interpreter.value(tensor).codes.tobytes(): interpreter.value(tensor) for tensor in demanded}
+    held = Counter(index for value in joins.values() for index in value.atoms if isinstance(atoms[index], Pooled))
+    limit = REPEATED_ROWS[interpreter.bench.provider]
+    costly = {index for index, count in held.items() if (count - 1) * _row_count(atoms[index]) >= limit}
+    found = set()
+    for node in graph.nodes:
+        for tensor in node.outputs:
+            value = interpreter.values.get(id(tensor)) if id(tensor) in interpreter.hot else None
+            if value is not None and len(value.atoms) == 1 and value.atoms[0] in costly:
+                # the first tensor that holds the pool holds it whole
+                costly.discard(value.atoms[0])
+                found.add(id(tensor))
+    return found
+
+
+def _row_count(pool: Any) -> int:
+    return sum(DYNAMIC_ROWS if row.id.index == STAR else 1 for row, _ in pool.terms)
+
+
+def _is_plain(atom: Atom) -> bool:
+    """A row, or a sum of rows, without weights."""
+    return isinstance(atom, TableRow) or (isinstance(atom, Pooled) and all(weight is None for _, weight in atom.terms))
+
+
 def _table_type(interpreter: Interpreter, value: Value) -> np.dtype:
-    for index in np.unique(value.codes >> POSITION_BITS):
-        atom = interpreter.atoms[int(index)]
+    for index in value.atoms:
+        atom = interpreter.atoms[index]
         row = atom.terms[0][0] if isinstance(atom, Pooled) else getattr(atom, "row", atom)
         if isinstance(row, TableRow):
             return np.dtype(interpreter.atoms.tables[row.table].dtype)
@@ -135,14 +188,11 @@ def _table_type(interpreter: Interpreter, value: Value) -> np.dtype:
 def _replace(
     graph: gs.Graph, bench: Workbench, interpreter: Interpreter, tensors: list[gs.Tensor], report: PassReport
 ) -> None:
-    first = interpreter.values[id(tensors[0])]
-    assert first is not None
-    assembler = Assembler(interpreter.atoms, len(first.axes), bench.bad_ids)
+    assembler = Assembler(interpreter.atoms, len(interpreter.value(tensors[0]).axes), bench.bad_ids)
     mains: dict[bytes, gs.Tensor] = {}
     views: list[tuple[gs.Tensor, gs.Tensor, Value]] = []
     for tensor in tensors:
-        value = interpreter.values[id(tensor)]
-        assert value is not None
+        value = interpreter.value(tensor)
         flat = np.ascontiguousarray(value.codes).tobytes()
         if flat in mains:
             views.append((mains[flat], tensor, value))
@@ -151,28 +201,28 @@ def _replace(
             assembler.add_output(value)
     assembly = assembler.result
     name = _function(bench, assembly)
-    for tensor in tensors:
-        tensor.inputs.clear()
-    label = f"{OP}_{tensors[0].name}"
-    node = gs.Node(
-        name,
-        name=label,
-        attrs={"program": str(assembly.program)},
-        inputs=[*assembly.sources, *assembly.tables],
-        outputs=list(mains.values()),
-        domain=DOMAIN,
-    )
+    label = bench.new_name(f"{OP}_{tensors[0].name}")
+    inputs = [*assembly.sources, *assembly.tables]
+    node = Node(name, name=label, attrs={"program": str(assembly.program)}, inputs=inputs, domain=DOMAIN)
     graph.nodes.append(node)
+    for tensor in mains.values():
+        _give(bench, node, tensor)
     for main, tensor, value in views:
         # the same bytes under another shape
         shape = [0] * len(value.axes) + [int(d) for i, d in enumerate(value.codes.shape) if i not in value.axes]
-        target = gs.Constant(f"{tensor.name}_shape", np.array(shape, np.int64))
-        graph.nodes.append(gs.Node("Reshape", name=f"{tensor.name}_view", inputs=[main, target], outputs=[tensor]))
+        target = gs.Constant(bench.new_name(f"{tensor.name}_shape"), np.array(shape, np.int64))
+        view = Node("Reshape", name=bench.new_name(f"{tensor.name}_view"), inputs=[main, target])
+        graph.nodes.append(view)
+        _give(bench, view, tensor)
     counts = Counter(type(block).__name__.lower() for block in assembly.program.blocks)
     detail = ", ".join(f"{count} {kind} blocks" for kind, count in sorted(counts.items()))
     report.changes.append(
         f"{label}: {detail} from {len(assembly.tables)} tables and {len(assembly.sources)} sources into {len(mains)} outputs"
     )
+
+
+def _give(bench: Workbench, node: gs.Node, tensor: gs.Tensor) -> None:
+    set_producer(tensor, node, gs.Variable(bench.new_name(tensor.name), tensor.dtype, tensor.shape))
 
 
 def _function(bench: Workbench, assembly: Assembly) -> str:
@@ -193,9 +243,14 @@ def _refuse_unusual_tables(graph: gs.Graph, report: PassReport) -> None:
 
 
 def _why_left(node: gs.Node) -> str:
-    ids = node.inputs[1]
+    table, ids = node.inputs
     if isinstance(ids, gs.Constant):
         return "its ids are constant"
     if ids.shape is None:
         return "the shape of its ids is unknown"
+    if 0 in table.shape:
+        return "its table is empty"
+    sizes = [d for d in ids.shape if isinstance(d, int)]
+    if int(np.prod(sizes)) * table.shape[1] > MAX_ELEMENTS:
+        return f"ids of shape {list(ids.shape)} and rows of {table.shape[1]}: too many elements a row"
     return f"ids of shape {list(ids.shape)}: which axis is the batch is unclear"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import onnx_graphsurgeon as gs
 from dpiframe.graph_passes.canonicalize.constants import is_small_constant
 from dpiframe.graph_passes.lookups import arithmetic, layout
 from dpiframe.graph_passes.lookups.symbols import (
+    MAX_ELEMENTS,
     POSITION_BITS,
     POSITION_MASK,
     SCALAR_TYPES,
@@ -23,12 +25,29 @@ from dpiframe.graph_passes.lookups.symbols import (
     constant_value,
     source_value,
 )
-from dpiframe.graph_passes.workbench import Workbench, values_of
+from dpiframe.graph_passes.graphs import is_standard, reads, values_of
+from dpiframe.graph_passes.workbench import Workbench
 
 TABLE_TYPES = (np.dtype(np.float32), np.dtype(np.float16))
 _CONSTANT_BYTES = 1 << 16
 _TO_TYPE = {1: np.dtype(np.float32), 10: np.dtype(np.float16), 11: np.dtype(np.float64)}
 _TO_INT = {6: np.dtype(np.int32), 7: np.dtype(np.int64)}
+
+
+def count_lookups(bench: Workbench) -> int:
+    """Lookups in the model, whether or not Identity and Constant nodes still stand between them and their tables."""
+    return sum(_may_look_up(node, bench) for graph in bench.graphs() for node in graph.nodes)
+
+
+def _may_look_up(node: gs.Node, bench: Workbench) -> bool:
+    if not _gathers_rows(node):
+        return False
+    table = node.inputs[0]
+    while table.inputs and table.inputs[0].op == "Identity":
+        table = table.inputs[0].inputs[0]
+    if table.inputs and table.inputs[0].op == "Constant":
+        table = table.inputs[0].attrs.get("value", table)
+    return is_float_table(table, bench)
 
 
 def is_float_table(tensor: gs.Tensor, bench: Workbench) -> bool:
@@ -41,32 +60,39 @@ def is_float_table(tensor: gs.Tensor, bench: Workbench) -> bool:
 
 def is_lookup(node: gs.Node, bench: Workbench) -> bool:
     """A lookup: Gather on axis 0 of a constant 2-D float table."""
-    if node.op != "Gather" or node.domain not in (None, "", "ai.onnx") or node.attrs.get("axis", 0) not in (0, -2):
-        return False
-    return is_float_table(node.inputs[0], bench)
+    return _gathers_rows(node) and is_float_table(node.inputs[0], bench)
+
+
+def _gathers_rows(node: gs.Node) -> bool:
+    return node.op == "Gather" and is_standard(node) and node.attrs.get("axis", 0) in (0, -2)
 
 
 class Interpreter:
     """Symbolic values of one graph's tensors.
 
-    After `run`, `values` maps id(tensor) to a Value and `hot` holds the ids of those that contain table rows. `excluded` names
-    nodes (by id) that are taken as opaque. `level` counts, for each tensor, how many fused groups lie before it.
+    After `run`, `values` maps id(tensor) to a Value and `hot` holds the ids of those that contain table rows. `level` counts,
+    for each tensor, how many fused groups lie before it. `excluded` names nodes (by id) that are taken as opaque,
+    `materialized` tensors (by id) that are computed for themselves: what reads them reads floats, not rows.
     """
 
-    def __init__(self, graph: gs.Graph, bench: Workbench, excluded: set[int]) -> None:
+    def __init__(
+        self, graph: gs.Graph, bench: Workbench, excluded: set[int], materialized: Collection[int] = ()
+    ) -> None:
         self.graph = graph
         self.bench = bench
         self.excluded = excluded
+        self.materialized = set(materialized)
         self.atoms = Atoms()
         self.values: dict[int, Value | None] = {}
         self.hot: set[int] = set()
         self.level: dict[int, int] = {}
         self._graph_inputs = {id(t) for t in graph.inputs}
+        self._graph_outputs = {id(t) for t in graph.outputs}
 
     def run(self) -> Interpreter:
         for node in self.graph.nodes:
             results = self._evaluate(node) if id(node) not in self.excluded else None
-            level = max((self.level.get(id(t), 0) for t in _reads(node)), default=0)
+            level = max((self.level.get(id(t), 0) for t in reads(node)), default=0)
             for index, tensor in enumerate(node.outputs):
                 value = results[index] if results is not None else None
                 self.level[id(tensor)] = level
@@ -78,55 +104,82 @@ class Interpreter:
                     self.level[id(tensor)] = 1 + self.source_level(value)
         return self
 
+    def value(self, tensor: gs.Tensor) -> Value:
+        """The value of a tensor that has one."""
+        value = self.values[id(tensor)]
+        assert value is not None
+        return value
+
     def has_rows(self, value: Value) -> bool:
-        return any(issubclass(kind, VECTORS) for kind in self.atoms.kinds(value.codes))
+        return any(issubclass(kind, VECTORS) for kind in self.atoms.kinds(value))
 
     def source_level(self, value: Value) -> int:
         """The level of the latest tensor that the value's elements are made from."""
-        sources = self.sources_of(value)
-        return max((self.level.get(id(self.atoms.sources[s]), 0) for s in sources), default=0)
+        return max((self.level.get(id(tensor), 0) for tensor in self._sources(value)), default=0)
 
-    def sources_of(self, value: Value) -> set[int]:
-        """Numbers of the sources that a value's elements read."""
-        found: set[int] = set()
-        for index in np.unique(value.codes >> POSITION_BITS):
-            _collect_sources(self.atoms[int(index)], found)
-        return found
+    def _sources(self, value: Value) -> list[gs.Tensor]:
+        return [self.atoms.sources[number] for number in self.atoms.sources_of(value)]
+
+    def _is_hot(self, tensor: gs.Tensor) -> bool:
+        return id(tensor) in self.hot and id(tensor) not in self.materialized
 
     def _evaluate(self, node: gs.Node) -> list[Value] | None:
-        if node.domain not in (None, "", "ai.onnx") or not node.outputs:
+        if not is_standard(node) or not node.outputs:
             return None
         if is_lookup(node, self.bench):
             return self._lookup(node)
-        hot = any(id(t) in self.hot for t in node.inputs)
+        hot = any(map(self._is_hot, node.inputs))
         value: Any = None
         op = node.op
         if op in layout.VIEWS:
-            source = self._value(node.inputs[0], hot)
-            value = layout.VIEWS[op](node, source, *map(_constant, node.inputs[1:])) if source is not None else None
+            value = self._view(node, hot)
         elif op in layout.PICKS:
             index = _constant(node.inputs[1])
             source = self._value(node.inputs[0], hot) if index is not None else None
             value = layout.PICKS[op](node, source, index) if source is not None and index is not None else None
         elif op == "Concat":
-            sources = [self._value(t, hot) for t in node.inputs]
-            known = [s for s in sources if s is not None]
-            value = layout.concat(node, *known) if len(known) == len(sources) else None
+            sources = self._operands(node, hot)
+            value = layout.concat(node, *sources) if sources else None
         elif op in arithmetic.PAIRS:
-            a, b = (self._value(t, hot) for t in node.inputs)
-            value = arithmetic.combine(arithmetic.PAIRS[op], a, b, self.atoms) if a and b else None
+            # the other kind of remainder has the sign of the dividend
+            pair = self._operands(node, hot) if not node.attrs.get("fmod") else None
+            value = arithmetic.combine(arithmetic.PAIRS[op], *pair, self.atoms) if pair else None
         elif op in arithmetic.REDUCTIONS:
             value = self._reduce(node, hot)
         elif op == "MatMul":
-            a, b = (self._value(t, hot) for t in node.inputs) if hot else (None, None)
-            value = arithmetic.matmul(a, b, self.atoms) if a and b else None
+            pair = self._operands(node, hot) if hot else None
+            value = arithmetic.matmul(*pair, self.atoms) if pair else None
         elif op == "Cast":
             value = self._cast(node)
         elif op == "Not":
             source = self._value(node.inputs[0], False)
             value = arithmetic.convert(arithmetic.invert, source, self.atoms) if source else None
         values = value if isinstance(value, list) else [value] if value is not None else None
-        return values if values is not None and all(self._pays(node, v, hot) for v in values) else None
+        if values is None or any(v.codes.size > MAX_ELEMENTS for v in values):
+            return None
+        return values if all(self._pays(node, v, hot) for v in values) else None
+
+    def _view(self, node: gs.Node, hot: bool) -> Value | list[Value] | None:
+        operands = []
+        for tensor in node.inputs[1:]:
+            operand = _constant(tensor)
+            # where a shape is computed, inference may have found what it comes to
+            if operand is None and not tensor.is_empty() and node.op not in ("Reshape", "Expand"):
+                return None
+            operands.append(operand)
+        source = self._value(node.inputs[0], hot)
+        return layout.VIEWS[node.op](node, source, *operands) if source is not None else None
+
+    def _operands(self, node: gs.Node, hot: bool) -> list[Value] | None:
+        """All operands as symbols. Constants come last: most nodes of a model fall out before those are looked at."""
+        order = sorted(range(len(node.inputs)), key=lambda i: isinstance(node.inputs[i], gs.Constant))
+        found: dict[int, Value] = {}
+        for index in order:
+            value = self._value(node.inputs[index], hot)
+            if value is None:
+                return None
+            found[index] = value
+        return [found[index] for index in range(len(found))]
 
     def _pays(self, node: gs.Node, value: Value, hot: bool) -> bool:
         """Whether a value with table rows is worth computing inside the fused node."""
@@ -134,21 +187,27 @@ class Interpreter:
             return not hot
         if value.axes != tuple(range(len(value.axes))):
             return False
-        kinds = self.atoms.kinds(value.codes)
+        kinds = self.atoms.kinds(value)
         if any(not issubclass(kind, (*VECTORS, Column)) for kind in kinds):
             return False
-        inputs = [t for t in node.inputs if id(t) in self.hot]
+        inputs = [t for t in node.inputs if self._is_hot(t)]
         # an operand that itself depends on lookups would make all lookups wait, and repeat, for it
-        if self.source_level(value) >= max(self.level[id(t)] for t in inputs):
+        waits_for = [self.level.get(id(t), 0) for t in self._sources(value) if id(t) not in self.materialized]
+        if max(waits_for, default=0) >= max(self.level[id(t)] for t in inputs):
             return False
         if node.op == "Concat":
             return True
+        # a sum that is read twice is worth computing once
+        if node.op == "Add" and any(len(t.outputs) > 1 or id(t) in self._graph_outputs for t in inputs):
+            return False
         # repeating rows, or cutting them to pieces, costs more than letting the node that needs it do it
         before = [self.values[id(t)].codes for t in inputs]  # type: ignore[union-attr]
         return value.codes.size <= max(map(np.size, before)) and _runs(value.codes) <= max(map(_runs, before))
 
     def _value(self, tensor: gs.Tensor, hot: bool) -> Value | None:
         """A node's operand as symbols. Float tensors from elsewhere in the model only count beside table rows."""
+        if id(tensor) in self.materialized:
+            return source_value(tensor, self.atoms)
         known = self.values.get(id(tensor))
         if known is not None or tensor.is_empty():
             return known
@@ -168,13 +227,13 @@ class Interpreter:
     def _lookup(self, node: gs.Node) -> list[Value] | None:
         table, ids = node.inputs
         value = self._value(ids, False)
-        if value is None or not value.axes or self.atoms.kinds(value.codes) != {Id}:
+        if value is None or not value.axes or self.atoms.kinds(value) != {Id}:
             # whatever the ids are made of, they are ids
             value = source_value(ids, self.atoms) if not isinstance(ids, gs.Constant) else None
         if value is None or not value.axes or value.axes != tuple(range(len(value.axes))):
             return None
         rows, dim = (int(d) for d in table.shape)
-        if rows == 0 or dim == 0 or dim >= 1 << POSITION_BITS:
+        if rows == 0 or dim == 0 or value.codes.size * dim > MAX_ELEMENTS:
             return None
         number = self.atoms.table(table)
 
@@ -200,13 +259,16 @@ class Interpreter:
             return None
         target = node.attrs["to"]
         if target in _TO_INT:
+            # the op reads ids as int32, int64, float32 or float64
+            if any(self.atoms.sources[s].dtype == np.dtype(np.float16) for s in self.atoms.sources_of(source)):
+                return None
             narrowing = target == 6 and node.inputs[0].dtype == np.dtype(np.int64)
-            if narrowing and any(self.atoms.sources[s].dtype == np.dtype(np.int64) for s in self.sources_of(source)):
+            if narrowing and any(self.atoms.sources[s].dtype == np.dtype(np.int64) for s in self.atoms.sources_of(source)):
                 return None
             return arithmetic.convert(arithmetic.to_int, source, self.atoms)
         if target in _TO_TYPE:
-            other = any(self.atoms.sources[s].dtype != _TO_TYPE[target] for s in self.sources_of(source))
-            if other and Column in self.atoms.kinds(source.codes):
+            other = any(self.atoms.sources[s].dtype != _TO_TYPE[target] for s in self.atoms.sources_of(source))
+            if other and Column in self.atoms.kinds(source):
                 return None
             return arithmetic.convert(arithmetic.to_float, source, self.atoms)
         return None
@@ -220,21 +282,3 @@ def _runs(codes: np.ndarray) -> int:
     """How many runs of consecutive elements of one row the elements fall into."""
     flat = codes.ravel()
     return 1 + int(np.count_nonzero((np.diff(flat) != 1) | ((flat[1:] & POSITION_MASK) == 0)))
-
-
-def _reads(node: gs.Node) -> list[gs.Tensor]:
-    """What a node reads, counting what its subgraphs read from around them."""
-    tensors = list(node.inputs)
-    for value in node.attrs.values():
-        if isinstance(value, gs.Graph):
-            for inner in value.nodes:
-                tensors.extend(_reads(inner))
-    return tensors
-
-
-def _collect_sources(atom: Any, found: set[int]) -> None:
-    if isinstance(atom, (Column, Id)):
-        found.add(atom.source)
-    elif not isinstance(atom, (Number, int, float, str, bool, type(None))):
-        for part in atom if isinstance(atom, tuple) else vars(atom).values():
-            _collect_sources(part, found)

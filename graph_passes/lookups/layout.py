@@ -9,7 +9,7 @@ import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.canonicalize.shape_plumbing import solve_reshape
 from dpiframe.graph_passes.canonicalize.shape_values import Dim
-from dpiframe.graph_passes.lookups.symbols import Value
+from dpiframe.graph_passes.lookups.symbols import MAX_ELEMENTS, Value
 
 Constant = np.ndarray | None
 """A node's operand where it is a small constant."""
@@ -61,6 +61,9 @@ def flatten(node: gs.Node, value: Value) -> Value | None:
 def squeeze(node: gs.Node, value: Value, axes: Constant = None) -> Value | None:
     listed = _axes(node, axes, value.codes.ndim)
     if listed is None:
+        if any(dim == 1 or not isinstance(dim, int) for dim in value.dims):
+            # all axes of size 1 go: the row axes, too, where a batch holds a single row
+            return None
         listed = tuple(a for a in range(value.codes.ndim) if value.codes.shape[a] == 1 and a not in value.axes)
     if any(axis in value.axes or value.codes.shape[axis] != 1 for axis in listed):
         return None
@@ -109,12 +112,11 @@ def split(node: gs.Node, value: Value, sizes: Constant = None) -> list[Value] | 
 
 
 def slice_(node: gs.Node, value: Value, *operands: Constant) -> Value | None:
-    if len(operands) < 2 or any(operand is None for operand in operands):
+    starts, ends, axes_, steps_ = (*operands, None, None, None, None)[:4]
+    if starts is None or ends is None:
         return None
-    starts, ends = operands[0], operands[1]
-    count = len(starts)
-    axes = operands[2].tolist() if len(operands) > 2 else list(range(count))
-    steps = operands[3].tolist() if len(operands) > 3 else [1] * count
+    axes = list(range(starts.size)) if axes_ is None else axes_.tolist()
+    steps = [1] * starts.size if steps_ is None else steps_.tolist()
     selection: list[slice] = [slice(None)] * value.codes.ndim
     for start, end, axis, step in zip(starts.tolist(), ends.tolist(), axes, steps, strict=True):
         axis %= value.codes.ndim
@@ -131,6 +133,9 @@ def pick(node: gs.Node, value: Value, index: np.ndarray) -> Value | None:
     axis = node.attrs.get("axis", 0) % value.codes.ndim
     if axis in value.axes:
         return None
+    size = value.codes.shape[axis]
+    if ((index < -size) | (index >= size)).any():
+        return None
     codes = np.take(value.codes, index.astype(np.int64), axis)
     shift = index.ndim - 1
     return Value(codes, tuple(a if a < axis else a + shift for a in value.axes), value.dims)
@@ -140,6 +145,9 @@ def pick_nd(node: gs.Node, value: Value, index: np.ndarray) -> Value | None:
     """GatherND with a constant index over leading axes that aren't row axes."""
     depth = index.shape[-1]
     if node.attrs.get("batch_dims", 0) or any(axis < depth for axis in value.axes):
+        return None
+    sizes = value.codes.shape[:depth]
+    if ((index < np.negative(sizes)) | (index >= sizes)).any():
         return None
     codes = value.codes[tuple(np.moveaxis(index, -1, 0))]
     shift = index.ndim - 1 - depth
@@ -162,7 +170,7 @@ def expand(node: gs.Node, value: Value, target: Constant = None) -> Value | None
             if wanted not in (1, value.dims[axes.index(axis)]):
                 return None
             sizes.append(1)
-        elif isinstance(wanted, int) and (wanted in (1, own) or own == 1):
+        elif isinstance(wanted, int) and wanted > 0 and (wanted in (1, own) or own == 1):
             sizes.append(max(own, wanted))
         else:
             return None
@@ -170,7 +178,7 @@ def expand(node: gs.Node, value: Value, target: Constant = None) -> Value | None
 
 
 def tile(node: gs.Node, value: Value, repeats: np.ndarray) -> Value | None:
-    if any(int(repeats[axis]) != 1 for axis in value.axes):
+    if any(int(repeats[axis]) != 1 for axis in value.axes) or value.codes.size * int(np.prod(repeats)) > MAX_ELEMENTS:
         return None
     return Value(np.tile(value.codes, [int(r) for r in repeats]), value.axes, value.dims)
 

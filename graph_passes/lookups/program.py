@@ -33,11 +33,14 @@ class IdExpr:
 
 @dataclass(frozen=True)
 class Weight:
-    """A term's weight: kind `one`; `ne` (id differs from number); `lt` (number, or the term's position, less than id); `col`."""
+    """A term's weight: kind `one`; `ne` (id differs from number); `lt` (number less than id); `col` (a column of floats).
+
+    number: None stands for the term's own position in a source whose number of columns is dynamic.
+    """
 
     kind: str = "one"
     id: IdExpr | None = None
-    number: int = 0
+    number: int | None = 0
 
     def __str__(self) -> str:
         if self.kind == "one" or self.id is None:
@@ -45,7 +48,7 @@ class Weight:
         if self.kind == "ne":
             return f"ne {self.id} {self.number}"
         if self.kind == "lt":
-            return f"lt {'*' if self.number == STAR else self.number} {self.id}"
+            return f"lt {'*' if self.number is None else self.number} {self.id}"
         return f"col {self.id.source} {'*' if self.id.column == STAR else self.id.column}"
 
 
@@ -214,7 +217,7 @@ def _parse_weight(fields: list[str]) -> Weight:
         case ["ne", expr, number]:
             return Weight("ne", parse_id(expr), int(number))
         case ["lt", number, expr]:
-            return Weight("lt", parse_id(expr), _column(number))
+            return Weight("lt", parse_id(expr), None if number == "*" else int(number))
         case ["col", source, column]:
             return Weight("col", IdExpr(int(source), _column(column)))
     raise ValueError(f"unknown weight '{' '.join(fields)}'")

@@ -7,7 +7,9 @@ slicing, stacking, masking and pooling ends in the same description.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,8 @@ from dpiframe.graph_passes.canonicalize.shape_values import Dim
 # A code is an atom's index and an element's position within it (0 for scalars).
 POSITION_BITS = 20
 POSITION_MASK = (1 << POSITION_BITS) - 1
+MAX_ELEMENTS = 1 << 18
+"""Elements a row up to which a tensor is worth describing one by one; where there are more, launching is not what costs."""
 SCALAR_TYPES: dict[Any, str] = {
     np.dtype(np.int32): "int",
     np.dtype(np.int64): "int",
@@ -128,6 +132,11 @@ class Value:
     axes: tuple[int, ...]
     dims: tuple[Dim, ...]
 
+    @cached_property
+    def atoms(self) -> list[int]:
+        """The numbers of the atoms that occur, each once."""
+        return [int(number) for number in np.unique(self.codes >> POSITION_BITS)]
+
     @property
     def shape(self) -> list[Dim]:
         shape: list[Dim] = [int(d) for d in self.codes.shape]
@@ -144,6 +153,7 @@ class Atoms:
         self._index: dict[Atom, int] = {}
         self.sources: list[gs.Tensor] = []
         self.tables: list[gs.Tensor] = []
+        self._read: dict[int, frozenset[int]] = {}
         self._tensors: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -170,9 +180,18 @@ class Atoms:
     def table(self, tensor: gs.Tensor) -> int:
         return self._number(tensor, self.tables)
 
-    def kinds(self, codes: np.ndarray) -> set[type]:
-        """The kinds of atoms among the codes."""
-        return {type(self._atoms[index]) for index in np.unique(codes >> POSITION_BITS)}
+    def kinds(self, value: Value) -> set[type]:
+        """The kinds of atoms among a value's elements."""
+        return {type(self._atoms[index]) for index in value.atoms}
+
+    def sources_of(self, value: Value) -> set[int]:
+        """Numbers of the sources that a value's elements read."""
+        return {source for index in value.atoms for source in self._sources_of_atom(index)}
+
+    def _sources_of_atom(self, index: int) -> frozenset[int]:
+        if index not in self._read:
+            self._read[index] = frozenset(_sources_in(self._atoms[index]))
+        return self._read[index]
 
     def _number(self, tensor: gs.Tensor, known: list[gs.Tensor]) -> int:
         index = self._tensors.get(id(tensor))
@@ -180,6 +199,25 @@ class Atoms:
             index = self._tensors[id(tensor)] = len(known)
             known.append(tensor)
         return index
+
+
+def _sources_in(atom: Any) -> Iterator[int]:
+    match atom:
+        case Column(source) | Id(source):
+            yield source
+        case tuple():
+            for part in atom:
+                yield from _sources_in(part)
+        case Test(_, id) | Mask(Test(_, id)) | TableRow(id=id):
+            yield from _sources_in(id)
+        case Complement(weight):
+            yield from _sources_in(weight)
+        case WeightSum(weights):
+            yield from _sources_in(weights)
+        case Pooled(_, terms):
+            yield from _sources_in(terms)
+        case Penalized(row, weight):
+            yield from _sources_in((row, weight))
 
 
 def source_value(tensor: gs.Tensor, atoms: Atoms) -> Value | None:
@@ -196,11 +234,12 @@ def source_value(tensor: gs.Tensor, atoms: Atoms) -> Value | None:
     if axes not in ((0,), (0, 1)) and not (len(shape) == 2 and axes == (1,)):
         return None
     sizes = [1 if axis in axes else dim for axis, dim in enumerate(shape)]
-    if 0 in sizes:
+    count = int(np.prod(sizes))
+    if not 0 < count <= MAX_ELEMENTS:
         return None
     number = atoms.source(tensor)
     make: Any = Id if kind == "int" else Column
-    codes = np.array([atoms.code(make(number, c)) for c in range(int(np.prod(sizes)))], np.int64).reshape(sizes)
+    codes = np.array([atoms.code(make(number, c)) for c in range(count)], np.int64).reshape(sizes)
     dims = tuple(shape[axis] if shape[axis] is not None else f"{tensor.name}#{axis}" for axis in axes)
     return Value(codes, axes, dims)
 

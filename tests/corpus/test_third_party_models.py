@@ -1,4 +1,4 @@
-"""Every third-party model optimizes, verifies, and answers as PyTorch does: with the library, without it, and in onnx.reference."""
+"""Every third-party model optimizes and answers as PyTorch does: with the library, without it, and in onnx.reference."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def test_optimized_model_answers_as_pytorch_does(folder: Path, tmp_path: Path) -
     original, optimized = folder / "model.onnx", tmp_path / "model.opt.onnx"
     result = dpiframe.optimize(original, optimized, provider="cpu")
     assert result.fused
-    assert result.verification is not None and result.verification.mismatch is None
+    assert result.verification is not None
+    assert result.verification.mismatch is None
     assert result.lookups_fused == result.lookups_before, result.refusals_by_reason()
     assert result.nodes_after < result.nodes_before or result.nodes_before == 1
     onnx.checker.check_model(optimized, full_check=True)
@@ -59,7 +60,7 @@ def _compare(folder: Path, names: list[str], original: Run, optimized: Run) -> N
     for inputs, expected in cases(folder):
         for name, ours, theirs in zip(names, optimized(inputs), original(inputs), strict=True):
             wanted = expected[name]
-            assert ours.shape == wanted.shape and ours.dtype == wanted.dtype
+            assert (ours.shape, ours.dtype) == (wanted.shape, wanted.dtype)
             allowed = max(1e-5, 4 * float(np.abs(theirs - wanted).max(initial=0)))
             np.testing.assert_allclose(ours, wanted, rtol=0, atol=allowed)
 
