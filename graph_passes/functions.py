@@ -1,4 +1,5 @@
-"""The dpiframe ops of a model: each distinct function body under a name of its own, from a fixed pool of names an op."""
+"""The dpiframe ops of a model: each distinct function body under a name of its own, from a fixed pool of names an
+op."""
 
 from __future__ import annotations
 

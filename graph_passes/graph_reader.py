@@ -1,4 +1,5 @@
-"""Graph protobufs as onnx-graphsurgeon graphs. No tensor's values are read, and nothing of the protobuf is lost or changed."""
+"""Graph protobufs as onnx-graphsurgeon graphs. No tensor's values are read, and nothing of the protobuf is lost or
+changed."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from dpiframe.graph_passes.graphs import Node, StoredValues, numpy_type
 _Attribute = onnx.AttributeProto
 
 
-def read_graph(proto: onnx.GraphProto, opset: int, overridable: bool = False, outer: dict[str, gs.Tensor] | None = None) -> gs.Graph:
+def read_graph(
+    proto: onnx.GraphProto, opset: int, overridable: bool = False, outer: dict[str, gs.Tensor] | None = None
+) -> gs.Graph:
     """A graph whose `proto` is the protobuf and whose `constants` are its initializers.
 
     overridable: an initializer that is also a graph input is an input, as its value may be another one at run time.
@@ -62,7 +65,8 @@ def variable(name: str, types: dict[str, onnx.ValueInfoProto]) -> gs.Variable:
 
 
 def set_type(tensor: gs.Variable, proto: onnx.TypeProto) -> None:
-    """Take over a type: element type, shape (numbers, symbols, None) and kind. Sequences, optionals and maps have neither of the first two."""
+    """Take over a type: element type, shape (numbers, symbols, None) and kind. Sequences, optionals and maps have
+    neither of the first two."""
     tensor.type = proto.WhichOneof("value") or "tensor_type"
     if tensor.type != "tensor_type":
         tensor.dtype = tensor.shape = None

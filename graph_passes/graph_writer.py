@@ -1,4 +1,5 @@
-"""onnx-graphsurgeon graphs as protobufs again. What passes didn't touch is written as it was read, tables by reference."""
+"""onnx-graphsurgeon graphs as protobufs again. What passes didn't touch is written as it was read, tables by
+reference."""
 
 from __future__ import annotations
 
@@ -21,10 +22,10 @@ _SMALL_TENSOR_BYTES = 1 << 14
 class GraphWriter:
     """Writes a model's main graph with its subgraphs.
 
-    owned: id() of every constant that some graph of the model holds as an initializer; such a constant is written there, any
-    other one in the outermost graph whose nodes read it. known: given, the graph is written as a skeleton for shape
-    inference: large values are withheld, and no tensor says its shape but those that are named here, so that inference finds
-    shapes rather than believing them.
+    owned: id() of every constant that some graph of the model holds as an initializer; such a constant is written
+    there, any other one in the outermost graph whose nodes read it. known: given, the graph is written as a skeleton
+    for shape inference: large values are withheld, and no tensor says its shape but those that are named here, so that
+    inference finds shapes rather than believing them.
     """
 
     def __init__(self, owned: set[int], known: Mapping[str, gs.Variable] | None = None) -> None:
@@ -82,6 +83,7 @@ class GraphWriter:
         if not node.inner:
             write_node(node, target)
             return
+        assert node.proto is not None, "only nodes that were read hold graphs"
         copy_fields(node.proto, target, leaving=("input", "output", "attribute"))
         for attribute in node.proto.attribute:
             entry = target.attribute.add()

@@ -24,7 +24,8 @@ STANDARD_DOMAINS = (None, "", "ai.onnx")
 class Node(gs.Node):
     """A node that equals only itself.
 
-    proto: what it was read from, None for nodes that passes make. inner: the graphs that it holds, branches and loop bodies.
+    proto: what it was read from, None for nodes that passes make. inner: the graphs that it holds, branches and loop
+    bodies.
     """
 
     __eq__ = object.__eq__
@@ -37,7 +38,8 @@ class Node(gs.Node):
 
 
 class StoredValues(LazyValues):
-    """A stored tensor's values, not read until someone asks for them. Types that numpy lacks keep their ONNX number as dtype."""
+    """A stored tensor's values, not read until someone asks for them. Types that numpy lacks keep their ONNX
+    number as dtype."""
 
     def __init__(self, tensor: onnx.TensorProto) -> None:
         self.tensor = tensor
@@ -51,7 +53,7 @@ class StoredValues(LazyValues):
         return self._array
 
 
-_NUMPY_TYPES = {
+_NUMPY_TYPES: dict[int, np.dtype[Any]] = {
     number: np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
     for number in (
         *(onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16),
@@ -62,7 +64,7 @@ _NUMPY_TYPES = {
 }
 
 
-def numpy_type(number: int) -> np.dtype | int | None:
+def numpy_type(number: int) -> np.dtype[Any] | int | None:
     """An ONNX element type as numpy's, as its number where numpy has none, None where it is undefined."""
     return _NUMPY_TYPES.get(number, number) if number else None
 

@@ -20,8 +20,8 @@ Ranges = dict[str, list[range | None]]
 def id_ranges(model: onnx.ModelProto) -> Ranges:
     """For each graph input that feeds lookups: the valid ids of each of its columns, None for a column without ids.
 
-    Columns are the input's elements without its batch axis, flattened. A column that is no id, but a length that masks a
-    sequence, counts from 0 to one past the last position. Inputs that feed no lookup are left out.
+    Columns are the input's elements without its batch axis, flattened. A column that is no id, but a length that masks
+    a sequence, counts from 0 to one past the last position. Inputs that feed no lookup are left out.
     """
     bench = Workbench(inline_lookup_functions(model))
     Canonicalize()(bench)

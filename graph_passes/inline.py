@@ -1,4 +1,5 @@
-"""Put model-local functions that hold lookups into the graph, where the passes see them; other functions stay as they are."""
+"""Put model-local functions that hold lookups into the graph, where the passes see them; other functions stay as
+they are."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def inline_lookup_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     light = onnx.ModelProto()
     copy_fields(model, light, leaving=("graph", "functions"))
     copy_fields(model.graph, light.graph, leaving=("initializer",))
-    light.graph.initializer.extend(onnx.TensorProto(name=t.name, data_type=1, dims=[0]) for t in model.graph.initializer)
+    light.graph.initializer.extend(
+        onnx.TensorProto(name=t.name, data_type=1, dims=[0]) for t in model.graph.initializer
+    )
     light.functions.extend(fitting)
     for function in light.functions:
         _take_over_opset(function, light)

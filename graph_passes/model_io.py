@@ -18,7 +18,8 @@ class ModelError(ValueError):
 def load(path: Path | str) -> onnx.ModelProto:
     """Read an ONNX file, leaving external data where it is.
 
-    Raises ModelError when the file is not an ONNX model, is cut short, or names external data that is missing, too short or
+    Raises ModelError when the file is not an ONNX model, is cut short, or names external data that is missing, too
+    short or
     outside the model's folder.
     """
     path = Path(path)
@@ -43,7 +44,9 @@ def save(model: onnx.ModelProto, path: Path | str) -> None:
     try:
         data = model.SerializeToString(deterministic=True)
     except (ValueError, DecodeError, RuntimeError):
-        raise ModelError(f"{path}: the model exceeds protobuf's 2 GB; save its weights as external data first") from None
+        raise ModelError(
+            f"{path}: the model exceeds protobuf's 2 GB; save its weights as external data first"
+        ) from None
     Path(path).write_bytes(data)
 
 

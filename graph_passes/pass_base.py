@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.workbench import Workbench
+
+Condition = Callable[[gs.Graph], str | None]
 
 
 class ConditionError(AssertionError):
@@ -18,13 +21,14 @@ class ConditionError(AssertionError):
 class Pass(ABC):
     """One rewrite of a model's graph.
 
-    `run` changes `bench.graph` in place and says what it changed; running it again changes nothing. A condition is a function
+    `run` changes `bench.graph` in place and says what it changed; running it again changes nothing. A condition is a
+    function
     of the graph that returns None, or what is wrong.
     """
 
     name: ClassVar[str]
-    requires: ClassVar[tuple] = ()
-    ensures: ClassVar[tuple] = ()
+    requires: ClassVar[tuple[Condition, ...]] = ()
+    ensures: ClassVar[tuple[Condition, ...]] = ()
 
     @abstractmethod
     def run(self, bench: Workbench) -> PassReport: ...
@@ -35,7 +39,7 @@ class Pass(ABC):
         self._check(bench.graph, self.ensures, "after")
         return report
 
-    def _check(self, graph: gs.Graph, conditions: tuple, when: str) -> None:
+    def _check(self, graph: gs.Graph, conditions: tuple[Condition, ...], when: str) -> None:
         for condition in conditions:
             if problem := condition(graph):
                 raise ConditionError(f"{when} pass {self.name}: {problem}")

@@ -25,8 +25,8 @@ PASSES: tuple[type[Pass], ...] = (Canonicalize, FuseLookups, Cleanup)
 class PipelineResult:
     """What the passes made of a model.
 
-    fused: whether any dpiframe op was formed (otherwise the model is best left as it is). stages: the model after each pass,
-    to find the first one after which results differ. Node counts leave out Constant nodes.
+    fused: whether any dpiframe op was formed (otherwise the model is best left as it is). stages: the model after each
+    pass, to find the first one after which results differ. Node counts leave out Constant nodes.
     """
 
     model: onnx.ModelProto
@@ -40,11 +40,16 @@ class PipelineResult:
 
 
 def optimize_model(
-    model: onnx.ModelProto, *, provider: str = "cpu", bad_ids: str = "error", on_pass: Callable[[str], None] | None = None
+    model: onnx.ModelProto,
+    *,
+    provider: str = "cpu",
+    bad_ids: str = "error",
+    on_pass: Callable[[str], None] | None = None,
 ) -> PipelineResult:
     """Run all passes over a model, whose own protobuf is not changed.
 
-    provider: "cpu" or "cuda", the target that fusions are formed for. bad_ids: "error", "zero" or "clamp". on_pass is called
+    provider: "cpu" or "cuda", the target that fusions are formed for. bad_ids: "error", "zero" or "clamp". on_pass is
+    called
     with each pass's name before it runs.
     """
     bench = Workbench(inline_lookup_functions(model), provider, bad_ids)

@@ -1,4 +1,5 @@
-"""A model on the bench: an onnx-graphsurgeon graph to rewrite, and everything of the file that graph-surgeon has no place for."""
+"""A model on the bench: an onnx-graphsurgeon graph to rewrite, and everything of the file that graph-surgeon has
+no place for."""
 
 from __future__ import annotations
 
@@ -18,10 +19,10 @@ _MIN_IR_VERSION = 4
 class Workbench:
     """The model under rewriting. The protobuf that it came from is not changed.
 
-    graph: the main graph; passes change it in place. functions: the model-local functions by (domain, name, overload), kept as
-    protobufs. opset_import: operator set version by domain. overridable: names of the initializers that are graph inputs
-    too. found_shapes: tensors by name whose shapes passes found where ONNX's inference doesn't. provider: "cpu" or "cuda",
-    the target. bad_ids: "error", "zero" or "clamp".
+    graph: the main graph; passes change it in place. functions: the model-local functions by (domain, name, overload),
+    kept as protobufs. opset_import: operator set version by domain. overridable: names of the initializers that are
+    graph inputs too. found_shapes: tensors by name whose shapes passes found where ONNX's inference doesn't. provider:
+    "cpu" or "cuda", the target. bad_ids: "error", "zero" or "clamp".
     """
 
     def __init__(self, model: onnx.ModelProto, provider: str = "cpu", bad_ids: str = "error") -> None:
@@ -64,7 +65,8 @@ class Workbench:
         return tidy(self.graph)
 
     def infer_shapes(self) -> None:
-        """Write types and shapes, as far as ONNX's inference (with data propagation) finds them, onto the graph's tensors."""
+        """Write types and shapes, as far as ONNX's inference (with data propagation) finds them, onto the graph's
+        tensors."""
         skeleton = self._header()
         skeleton.graph.CopyFrom(GraphWriter(self._owned(), self.found_shapes).write(self.graph))
         try:

@@ -1,4 +1,5 @@
-"""Bring what different exporters write for the same thing into one form, so that fusing passes have one form to match."""
+"""Bring what different exporters write for the same thing into one form, so that fusing passes have one form to
+match."""
 
 from __future__ import annotations
 

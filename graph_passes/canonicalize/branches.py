@@ -61,7 +61,7 @@ def _own_tensors(branch: gs.Graph, around: gs.Graph) -> list[gs.Tensor]:
     found = {id(tensor): tensor for node in branch.nodes for tensor in node.outputs if tensor.name}
     found |= {id(tensor): tensor for tensor in branch.constants}
     for tensor in [*branch.outputs, *(t for node in branch.nodes for t in node.inputs)]:
-        if isinstance(tensor, gs.Constant) and id(tensor) not in outer:
-            if all(id(reader) in inside for reader in tensor.outputs):
-                found[id(tensor)] = tensor
+        own = isinstance(tensor, gs.Constant) and id(tensor) not in outer
+        if own and all(id(reader) in inside for reader in tensor.outputs):
+            found[id(tensor)] = tensor
     return list(found.values())

@@ -12,7 +12,15 @@ from dpiframe.graph_passes.graphs import byte_size, is_standard, replace_uses, v
 from dpiframe.graph_passes.workbench import Workbench
 
 _SMALL = 1 << 12
-_DRAWS = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"}
+_DRAWS = {
+    "RandomNormal",
+    "RandomUniform",
+    "RandomNormalLike",
+    "RandomUniformLike",
+    "Bernoulli",
+    "Multinomial",
+    "Dropout",
+}
 
 
 def share_common_nodes(bench: Workbench, changes: list[str]) -> bool:
@@ -47,7 +55,9 @@ def _key(node: gs.Node) -> Hashable | None:
         elif not isinstance(value, (int, float, str)):
             return None
         attributes.append((name, value))
-    inputs = tuple(_constant_key(t) if is_small_constant(t, _SMALL) else "" if t.is_empty() else id(t) for t in node.inputs)
+    inputs = tuple(
+        _constant_key(t) if is_small_constant(t, _SMALL) else "" if t.is_empty() else id(t) for t in node.inputs
+    )
     # an output that one of them leaves out can't stand for the other's
     return node.op, tuple(attributes), inputs, tuple(t.is_empty() for t in node.outputs)
 

@@ -17,8 +17,8 @@ MAX_FOLD_BYTES = 4 << 20
 # Folding must not make the file grow: an Expand of a small constant stays an Expand.
 MAX_GROWTH_BYTES = 1 << 16
 
-# Operators whose every bit is settled, so that folding gives what the runtime would have given. Others (Softmax, MatMul) round
-# in ways of their own, or mean something else in older operator sets; the runtime folds them itself.
+# Operators whose every bit is settled, so that folding gives what the runtime would have given. Others (Softmax,
+# MatMul) round in ways of their own, or mean something else in older operator sets; the runtime folds them itself.
 _EXACT = {
     *("Cast", "Shape", "Size", "ConstantOfShape"),
     *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Tile"),
@@ -36,7 +36,12 @@ def constant_nodes(bench: Workbench, changes: list[str]) -> bool:
     found = 0
     for graph in bench.graphs():
         for node in graph.nodes:
-            if node.op != "Constant" or not is_standard(node) or id(node.outputs[0]) in outputs or not node.outputs[0].outputs:
+            if (
+                node.op != "Constant"
+                or not is_standard(node)
+                or id(node.outputs[0]) in outputs
+                or not node.outputs[0].outputs
+            ):
                 continue
             values = constant_values(node)
             if values is not None:

@@ -9,8 +9,8 @@ from dpiframe.graph_passes.workbench import Workbench
 def unify_dimensions(bench: Workbench, changes: list[str]) -> bool:
     """Give input dimensions that a join needs to be equal the symbol of the first of them.
 
-    Concat takes only inputs whose other dimensions are equal, so where one has `C1_axis_0` and another `C2_axis_0`, every run
-    that succeeds has them equal. Only joins of the main graph count, as a branch may not run.
+    Concat takes only inputs whose other dimensions are equal, so where one has `C1_axis_0` and another `C2_axis_0`,
+    every run that succeeds has them equal. Only joins of the main graph count, as a branch may not run.
     """
     named = _name_unnamed(bench)
     order = {dim: None for tensor in bench.graph.inputs for dim in tensor.shape or () if isinstance(dim, str)}

@@ -11,7 +11,8 @@ from dpiframe.graph_passes.workbench import Workbench
 
 
 def fix_shapes(bench: Workbench, changes: list[str]) -> bool:
-    """Fold shape values that turn out to be numbers; give Reshape, Expand, Tile and Slice constant operands where they can have them."""
+    """Fold shape values that turn out to be numbers; give Reshape, Expand, Tile and Slice constant operands where
+    they can have them."""
     outputs = bench.output_ids()
     folded = rewritten = solved = 0
     known: dict[int, np.ndarray] = {}
@@ -51,7 +52,11 @@ def _solve(bench: Workbench, node: gs.Node, though_known: bool = False) -> bool:
     """
     source, target, output = node.inputs[0], node.inputs[1], node.outputs[0]
     # a tensor without a type can't be told to inference
-    if output.name in bench.found_shapes or not isinstance(target, gs.Constant) or not isinstance(output.dtype, np.dtype):
+    if (
+        output.name in bench.found_shapes
+        or not isinstance(target, gs.Constant)
+        or not isinstance(output.dtype, np.dtype)
+    ):
         return False
     wanted = value_of(target, {})
     if wanted is None or source.shape is None:
@@ -71,7 +76,8 @@ def _is_complete(shape: list[Dim]) -> bool:
 
 
 def solve_reshape(shape: list[Dim] | None, target: list[Dim], allow_zero: bool) -> list[Dim] | None:
-    """The dimensions that Reshape gives: zeros copied, -1 solved from the element count. None where it doesn't follow."""
+    """The dimensions that Reshape gives: zeros copied, -1 solved from the element count. None where it doesn't
+    follow."""
     if shape is None:
         return None if -1 in target else list(target)
     result: list[Dim] = []
@@ -112,7 +118,9 @@ def _quotient(shape: list[Dim], divisor: list[Dim]) -> Dim:
 
 def _reshape(node: gs.Node, target: np.ndarray) -> list[int] | None:
     shape = node.inputs[0].shape
-    dims = solve_reshape(list(shape) if shape is not None else None, list(target.ravel()), bool(node.attrs.get("allowzero", 0)))
+    dims = solve_reshape(
+        list(shape) if shape is not None else None, list(target.ravel()), bool(node.attrs.get("allowzero", 0))
+    )
     if dims is None or None in dims or 0 in dims:
         return None
     result: list[int] = []

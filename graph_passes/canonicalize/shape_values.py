@@ -1,7 +1,7 @@
 """Integer tensors that describe shapes, evaluated with symbols: `[batch, 26, 16]` is known although `batch` isn't.
 
-Exporters compute shapes at run time (Shape -> Gather -> Concat -> Reshape, patterns P11 and P36). Here each such tensor becomes
-a numpy array of objects: int, str (a dimension's symbol) or None (unknown).
+Exporters compute shapes at run time (Shape -> Gather -> Concat -> Reshape, patterns P11 and P36). Here each such
+tensor becomes a numpy array of objects: int, str (a dimension's symbol) or None (unknown).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _MAX_ELEMENTS = 64
 
 
 def shape_values(graph: gs.Graph, known: dict[int, np.ndarray] | None = None) -> dict[int, np.ndarray]:
-    """id(tensor) -> object array, for the graph's integer and boolean tensors of at most 64 elements that follow from shapes.
+    """id(tensor) -> object array, for the graph's integer and boolean tensors of at most 64 elements that follow from
+    shapes.
 
     `known` holds the outer graph's values. Expects nodes in topological order with inferred shapes.
     """
@@ -45,7 +46,8 @@ def shape_values(graph: gs.Graph, known: dict[int, np.ndarray] | None = None) ->
 
 
 def value_of(tensor: gs.Tensor, values: dict[int, np.ndarray]) -> np.ndarray | None:
-    """The tensor's value as an object array, where it is a known shape value or a small constant of integers or booleans."""
+    """The tensor's value as an object array, where it is a known shape value or a small constant of integers or
+    booleans."""
     if isinstance(tensor, gs.Constant):
         if not is_small_constant(tensor, 8 * _MAX_ELEMENTS) or np.dtype(tensor.dtype).kind not in "iub":
             return None

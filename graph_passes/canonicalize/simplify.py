@@ -52,9 +52,9 @@ def _keeps_order(node: gs.Node) -> gs.Tensor | None:
     while True:
         if same_shape(source, node.outputs[0]):
             return source
-        if target is not None and source.shape is not None and None not in source.shape:
-            if solve_reshape(list(source.shape), target, True) == list(source.shape):
-                return source
+        shape = list(source.shape) if source.shape is not None else [None]
+        if target is not None and None not in shape and solve_reshape(shape, [*target], True) == shape:
+            return source
         producer = source.inputs[0] if source.inputs else None
         if producer is None or producer.op not in _VIEWS or not is_standard(producer):
             return None
@@ -92,9 +92,9 @@ def _slice(node: gs.Node) -> gs.Tensor | None:
 def _dropout(node: gs.Node) -> gs.Tensor | None:
     if len(node.outputs) > 1 and node.outputs[1].outputs:
         return None
-    if len(node.inputs) > 2 and not node.inputs[2].is_empty():
-        if not (is_small_constant(node.inputs[2]) and not values_of(node.inputs[2]).any()):
-            return None
+    mode = node.inputs[2] if len(node.inputs) > 2 else None
+    if mode is not None and not mode.is_empty() and (not is_small_constant(mode) or values_of(mode).any()):
+        return None
     return node.inputs[0]
 
 

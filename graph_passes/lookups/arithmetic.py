@@ -1,4 +1,5 @@
-"""Arithmetic on symbolic values: id hashing and offsets, masks, weights, and pooling, as short tables over pairs of atoms."""
+"""Arithmetic on symbolic values: id hashing and offsets, masks, weights, and pooling, as short tables over pairs
+of atoms."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ MAX_ADDED_TERMS = 256
 
 
 def combine(rule: Rule, a: Value, b: Value, atoms: Atoms) -> Value | None:
-    """Apply a rule to each pair of elements under broadcasting. A vector keeps its position; two vectors must agree in it."""
+    """Apply a rule to each pair of elements under broadcasting. A vector keeps its position; two vectors must
+    agree in it."""
     rank = max(a.codes.ndim, b.codes.ndim)
     left, right = _to_rank(a, rank), _to_rank(b, rank)
     if left.axes and right.axes and (left.axes, left.dims) != (right.axes, right.dims):
@@ -84,7 +86,9 @@ def convert(rule: Callable[[Any], Atom | None], value: Value, atoms: Atoms) -> V
     return Value(codes, value.axes, value.dims)
 
 
-def reduce(rule: Callable[[list[Any]], Atom | None], value: Value, axes: tuple[int, ...], keep: bool, atoms: Atoms) -> Value | None:
+def reduce(
+    rule: Callable[[list[Any]], Atom | None], value: Value, axes: tuple[int, ...], keep: bool, atoms: Atoms
+) -> Value | None:
     """Reduce axes that aren't row axes, each output element by a rule on the list of its atoms.
 
     Of two row axes the second (a dynamic length) can be reduced too: then every atom stands for all positions.
@@ -119,7 +123,8 @@ def reduce(rule: Callable[[list[Any]], Atom | None], value: Value, axes: tuple[i
 
 
 def all_positions(atom: Any, atoms: Atoms) -> Atom | None:
-    """An atom of one position of a dynamic length, standing for all positions. Needs sources that hold one value a position."""
+    """An atom of one position of a dynamic length, standing for all positions. Needs sources that hold one value a
+    position."""
     match atom:
         case Id(source, 0) | Column(source, 0):
             return replace(atom, index=STAR) if len(atoms.sources[source].shape) == 2 else None
@@ -202,7 +207,9 @@ def divide(a: Any, b: Any) -> Atom | None:
             return Id(a.source, a.index, div=n) if a == Id(a.source, a.index) else None
         case Pooled(op="sum"), WeightSum(weights=weights, eps=eps) if tuple(w for _, w in a.terms) == weights:
             return Pooled("mean", a.terms, eps)
-        case Pooled(op="sum"), Number(value=n) if n == len(a.terms) and not any(w or row.id.index == STAR for row, w in a.terms):
+        case Pooled(op="sum"), Number(value=n) if n == len(a.terms) and not any(
+            w or row.id.index == STAR for row, w in a.terms
+        ):
             return Pooled("mean", a.terms)
     return None
 
@@ -323,7 +330,11 @@ PAIRS: dict[str, Rule] = {
     "Greater": lambda a, b: less(b, a),
     "GreaterOrEqual": lambda a, b: less_or_equal(b, a),
 }
-REDUCTIONS: dict[str, Callable[[list[Any]], Atom | None]] = {"ReduceSum": total, "ReduceMean": average, "ReduceMax": largest}
+REDUCTIONS: dict[str, Callable[[list[Any]], Atom | None]] = {
+    "ReduceSum": total,
+    "ReduceMean": average,
+    "ReduceMax": largest,
+}
 
 
 def reduction_axes(node: gs.Node, operand: np.ndarray | None, rank: int) -> tuple[int, ...]:
@@ -334,4 +345,6 @@ def reduction_axes(node: gs.Node, operand: np.ndarray | None, rank: int) -> tupl
 
 def _to_rank(value: Value, rank: int) -> Value:
     missing = rank - value.codes.ndim
-    return Value(value.codes.reshape((1,) * missing + value.codes.shape), tuple(a + missing for a in value.axes), value.dims)
+    return Value(
+        value.codes.reshape((1,) * missing + value.codes.shape), tuple(a + missing for a in value.axes), value.dims
+    )

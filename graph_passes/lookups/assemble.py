@@ -7,7 +7,19 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from dpiframe.graph_passes.lookups.program import STAR, Block, Copy, IdExpr, LookupProgram, Pool, Row, Source, Table, Term, Weight
+from dpiframe.graph_passes.lookups.program import (
+    STAR,
+    Block,
+    Copy,
+    IdExpr,
+    LookupProgram,
+    Pool,
+    Row,
+    Source,
+    Table,
+    Term,
+    Weight,
+)
 from dpiframe.graph_passes.lookups.symbols import (
     POSITION_MASK,
     Atoms,
@@ -50,7 +62,8 @@ class Assembler:
             program.blocks.append(self._block(output, start, end - start, int(codes[start])))
 
     def _runs(self, codes: np.ndarray) -> list[tuple[int, int]]:
-        """Maximal runs that one block can fill: consecutive elements of one row, or consecutive columns of one source."""
+        """Maximal runs that one block can fill: consecutive elements of one row, or consecutive columns of one
+        source."""
         steps = np.diff(codes)
         breaks = [0]
         for index in range(1, len(codes)):
@@ -60,7 +73,7 @@ class Assembler:
             follows = isinstance(before, Column) and here == Column(before.source, before.index + 1)
             if not follows:
                 breaks.append(index)
-        return list(zip(breaks, breaks[1:] + [len(codes)], strict=True))
+        return list(zip(breaks, [*breaks[1:], len(codes)], strict=True))
 
     def _block(self, output: int, column: int, width: int, code: int) -> Block:
         atom, first = self.atoms.of_code(code), int(code) & POSITION_MASK

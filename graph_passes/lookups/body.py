@@ -1,12 +1,14 @@
 """The function body of a FusedMultiGather: its program as standard ONNX nodes. The body is the op's definition.
 
-Written for opset 11 and later: what changed its form on the way (axes as attribute or operand) follows the model's opset.
+Written for opset 11 and later: what changed its form on the way (axes as attribute or operand) follows the model's
+opset.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import onnx
@@ -38,7 +40,9 @@ class _Body:
         self.source_types = source_types
         self.opset = opset
         self.nodes: list[onnx.NodeProto] = []
-        self.inputs = [f"source_{i}" for i in range(len(program.sources))] + [f"table_{i}" for i in range(len(program.tables))]
+        self.inputs = [f"source_{i}" for i in range(len(program.sources))] + [
+            f"table_{i}" for i in range(len(program.tables))
+        ]
         self.outputs = [f"output_{i}" for i in range(len(program.outputs))]
         self._constants: dict[bytes, str] = {}
         self._matrices: dict[int, str] = {}
@@ -164,12 +168,14 @@ class _Body:
         exprs = [_expr(w) for w in weights]
         if kind == "ne":
             ids = self._id_values(exprs)
-            same = self._node("Equal", [ids, self._int64([w.number for w in weights])])
+            same = self._node("Equal", [ids, self._int64([w.number or 0 for w in weights])])
             return self._float(self._node("Not", [same]))
         if kind == "lt":
             ids = self._id_values(exprs)
             number = weights[0].number
-            positions = self._positions(terms[0].id) if number is None else self._int64([w.number for w in weights])
+            positions = (
+                self._positions(terms[0].id) if number is None else self._int64([w.number or 0 for w in weights])
+            )
             return self._float(self._node("Less", [positions, ids]))
         source = exprs[0].source
         assert source is not None
@@ -182,7 +188,9 @@ class _Body:
         assert expr.source is not None
         shape = self._node("Shape", [self._matrix(expr.source)])
         count = self._node("Gather", [shape, self._constant(np.array(self.program.rows, np.int64))], axis=0)
-        return self._node("Range", [self._constant(np.array(0, np.int64)), count, self._constant(np.array(1, np.int64))])
+        return self._node(
+            "Range", [self._constant(np.array(0, np.int64)), count, self._constant(np.array(1, np.int64))]
+        )
 
     def _columns(self, source: int, columns: Sequence[int]) -> str:
         """Columns of a source: `[row axes..., len(columns)]`; all of them where the column is STAR."""
@@ -239,7 +247,7 @@ class _Body:
             self._constants[key] = name
         return self._constants[key]
 
-    def _node(self, op: str, inputs: list[str], **attributes: object) -> str:
+    def _node(self, op: str, inputs: list[str], **attributes: Any) -> str:
         name = f"value_{self._count}"
         self._count += 1
         self.nodes.append(helper.make_node(op, inputs, [name], **attributes))

@@ -11,19 +11,20 @@ from onnx import helper
 
 from dpiframe.graph_passes.canonicalize.shape_values import Dim
 from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_function
+from dpiframe.graph_passes.graphs import Node, node_label, set_producer, tidy
 from dpiframe.graph_passes.lookups.assemble import Assembler, Assembly
 from dpiframe.graph_passes.lookups.body import MIN_OPSET, lookup_body
-from dpiframe.graph_passes.lookups.program import STAR
 from dpiframe.graph_passes.lookups.interpret import TABLE_TYPES, Interpreter, is_lookup
+from dpiframe.graph_passes.lookups.program import STAR
 from dpiframe.graph_passes.lookups.symbols import MAX_ELEMENTS, Atom, Pooled, TableRow, Value, source_value
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
-from dpiframe.graph_passes.graphs import Node, node_label, set_producer, tidy
 from dpiframe.graph_passes.workbench import Workbench
 
 OP = "FusedMultiGather"
 REPEATED_ROWS = {"cpu": 24, "cuda": 512}
-"""Rows a sample that are pooled again for another join rather than by a node of their own (measured: a node costs 5 us on a
+"""Rows a sample that are pooled again for another join rather than by a node of their own (measured: a node costs 5
+us on a
 CPU and 22 us on a GPU, a row that is pooled again 18 ns on a CPU core)."""
 DYNAMIC_ROWS = 32
 """Rows that a sequence of dynamic length is taken to have."""
@@ -34,14 +35,15 @@ class FuseLookups(Pass):
     """Any number of lookups as one node (the paper's multi-table lookup, Section IV-C).
 
     1. A lookup is a Gather on axis 0 of a constant 2-D float table (P1), of any dim, shared or not (P22, P34).
-    2. Its ids come from separate inputs (P4), columns of a matrix of integers or floats (P9, P27), through casts, views,
-       slices, splits, picks, transposes, joins, and with offsets, factors, quotients and remainders (P10, P38).
-    3. What follows is taken in: views and joins on any axis (P7, P16), dense columns in the same join, several joins of the
-       same rows (P14), repeated lookups (P37), masked sum, mean and max pooling (P15), the sum of a wide part (P5).
+    2. Its ids come from separate inputs (P4), columns of a matrix of integers or floats (P9, P27), through casts,
+       views, slices, splits, picks, transposes, joins, and with offsets, factors, quotients and remainders (P10, P38).
+    3. What follows is taken in: views and joins on any axis (P7, P16), dense columns in the same join, several joins
+       of the same rows (P14), repeated lookups (P37), masked sum, mean and max pooling (P15), the sum of a wide part
+       (P5).
     4. Lookups of the same batch axis share one node, unless one's ids are computed from another's rows.
 
-    Left alone: lookups with constant ids, tables of other types, rows that a node repeats (Expand), products of rows, sums
-    of rows that are needed themselves anyway, and lookups with which nothing is joined.
+    Left alone: lookups with constant ids, tables of other types, rows that a node repeats (Expand), products of rows,
+    sums of rows that are needed themselves anyway, and lookups with which nothing is joined.
     """
 
     name = "fuse_lookups"
@@ -55,7 +57,9 @@ class FuseLookups(Pass):
                 continue
             if bench.opset < MIN_OPSET:
                 for node in lookups:
-                    report.refuse(node_label(node), f"opset {bench.opset} is older than {MIN_OPSET}: convert the model first")
+                    report.refuse(
+                        node_label(node), f"opset {bench.opset} is older than {MIN_OPSET}: convert the model first"
+                    )
                 continue
             _fuse_graph(graph, bench, lookups, report)
         return report
@@ -72,7 +76,9 @@ def _fuse_graph(graph: gs.Graph, bench: Workbench, lookups: list[gs.Node], repor
     for tensors in groups.values():
         if _saves_nothing(bench, interpreter, tensors):
             for tensor in tensors:
-                report.refuse(node_label(tensor.inputs[0]), "there is nothing to join it with: it is as fast on its own")
+                report.refuse(
+                    node_label(tensor.inputs[0]), "there is nothing to join it with: it is as fast on its own"
+                )
             continue
         try:
             _replace(graph, bench, interpreter, tensors, report)
@@ -87,7 +93,8 @@ def _fuse_graph(graph: gs.Graph, bench: Workbench, lookups: list[gs.Node], repor
 
 
 def _saves_nothing(bench: Workbench, interpreter: Interpreter, tensors: list[gs.Tensor]) -> bool:
-    """The fused node would do what the Gather nodes do, and nothing else. Only on a GPU is one launch for several a gain."""
+    """The fused node would do what the Gather nodes do, and nothing else. Only on a GPU is one launch for several
+    a gain."""
     if bench.bad_ids != "error" or (bench.provider == "cuda" and len(tensors) > 1):
         return False
     return all(_is_bare_lookup(bench, interpreter, tensor) for tensor in tensors)
@@ -102,7 +109,8 @@ def _is_bare_lookup(bench: Workbench, interpreter: Interpreter, tensor: gs.Tenso
     if ids is None:
         return False
     atoms = interpreter.atoms
-    return {atoms[index].id for index in interpreter.value(tensor).atoms} == {atoms[index] for index in ids.atoms}
+    taken = {getattr(atoms[index], "id", None) for index in interpreter.value(tensor).atoms}
+    return taken == {atoms[index] for index in ids.atoms}
 
 
 def _interpret(graph: gs.Graph, bench: Workbench) -> tuple[Interpreter, list[gs.Tensor]]:
@@ -128,14 +136,17 @@ def _demanded(graph: gs.Graph, interpreter: Interpreter) -> list[gs.Tensor]:
     for node in graph.nodes:
         for tensor in node.outputs:
             if id(tensor) in interpreter.hot:
-                read = any(id(reader) not in taken or id(tensor) in interpreter.materialized for reader in tensor.outputs)
+                read = any(
+                    id(reader) not in taken or id(tensor) in interpreter.materialized for reader in tensor.outputs
+                )
                 if read or id(tensor) in outputs:
                     found.append(tensor)
     return found
 
 
 def _sums_of_needed_rows(graph: gs.Graph, interpreter: Interpreter, demanded: list[gs.Tensor]) -> set[int]:
-    """Nodes that sum or average plain rows which are materialised anyway: reading those again is not worth a second lookup."""
+    """Nodes that sum or average plain rows which are materialised anyway: reading those again is not worth a
+    second lookup."""
     atoms = interpreter.atoms
     needed = {index for tensor in demanded for index in interpreter.value(tensor).atoms if _is_plain(atoms[index])}
     found = set()
@@ -150,7 +161,8 @@ def _sums_of_needed_rows(graph: gs.Graph, interpreter: Interpreter, demanded: li
 
 
 def _pools_to_share(graph: gs.Graph, interpreter: Interpreter, demanded: list[gs.Tensor]) -> set[int]:
-    """Pooled tensors that several joins hold and that have so many rows that pooling again costs more than a node of its own."""
+    """Pooled tensors that several joins hold and that have so many rows that pooling again costs more than a node
+    of its own."""
     atoms = interpreter.atoms
     joins = {interpreter.value(tensor).codes.tobytes(): interpreter.value(tensor) for tensor in demanded}
     held = Counter(index for value in joins.values() for index in value.atoms if isinstance(atoms[index], Pooled))
@@ -216,9 +228,8 @@ def _replace(
         _give(bench, view, tensor)
     counts = Counter(type(block).__name__.lower() for block in assembly.program.blocks)
     detail = ", ".join(f"{count} {kind} blocks" for kind, count in sorted(counts.items()))
-    report.changes.append(
-        f"{label}: {detail} from {len(assembly.tables)} tables and {len(assembly.sources)} sources into {len(mains)} outputs"
-    )
+    read = f"{len(assembly.tables)} tables and {len(assembly.sources)} sources"
+    report.changes.append(f"{label}: {detail} from {read} into {len(mains)} outputs")
 
 
 def _give(bench: Workbench, node: gs.Node, tensor: gs.Tensor) -> None:

@@ -9,23 +9,21 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.canonicalize.constants import is_small_constant
+from dpiframe.graph_passes.graphs import is_standard, reads, values_of
 from dpiframe.graph_passes.lookups import arithmetic, layout
 from dpiframe.graph_passes.lookups.symbols import (
     MAX_ELEMENTS,
-    POSITION_BITS,
     POSITION_MASK,
     SCALAR_TYPES,
     VECTORS,
     Atoms,
     Column,
     Id,
-    Number,
     TableRow,
     Value,
     constant_value,
     source_value,
 )
-from dpiframe.graph_passes.graphs import is_standard, reads, values_of
 from dpiframe.graph_passes.workbench import Workbench
 
 TABLE_TYPES = (np.dtype(np.float32), np.dtype(np.float16))
@@ -55,7 +53,9 @@ def is_float_table(tensor: gs.Tensor, bench: Workbench) -> bool:
     if not isinstance(tensor, gs.Constant) and tensor.name not in bench.overridable:
         return False
     shape = tensor.shape
-    return tensor.dtype in TABLE_TYPES and shape is not None and len(shape) == 2 and all(isinstance(d, int) for d in shape)
+    return (
+        tensor.dtype in TABLE_TYPES and shape is not None and len(shape) == 2 and all(isinstance(d, int) for d in shape)
+    )
 
 
 def is_lookup(node: gs.Node, bench: Workbench) -> bool:
@@ -70,9 +70,9 @@ def _gathers_rows(node: gs.Node) -> bool:
 class Interpreter:
     """Symbolic values of one graph's tensors.
 
-    After `run`, `values` maps id(tensor) to a Value and `hot` holds the ids of those that contain table rows. `level` counts,
-    for each tensor, how many fused groups lie before it. `excluded` names nodes (by id) that are taken as opaque,
-    `materialized` tensors (by id) that are computed for themselves: what reads them reads floats, not rows.
+    After `run`, `values` maps id(tensor) to a Value and `hot` holds the ids of those that contain table rows. `level`
+    counts, for each tensor, how many fused groups lie before it. `excluded` names nodes (by id) that are taken as
+    opaque, `materialized` tensors (by id) that are computed for themselves: what reads them reads floats, not rows.
     """
 
     def __init__(
@@ -143,12 +143,12 @@ class Interpreter:
         elif op in arithmetic.PAIRS:
             # the other kind of remainder has the sign of the dividend
             pair = self._operands(node, hot) if not node.attrs.get("fmod") else None
-            value = arithmetic.combine(arithmetic.PAIRS[op], *pair, self.atoms) if pair else None
+            value = arithmetic.combine(arithmetic.PAIRS[op], pair[0], pair[1], self.atoms) if pair else None
         elif op in arithmetic.REDUCTIONS:
             value = self._reduce(node, hot)
         elif op == "MatMul":
             pair = self._operands(node, hot) if hot else None
-            value = arithmetic.matmul(*pair, self.atoms) if pair else None
+            value = arithmetic.matmul(pair[0], pair[1], self.atoms) if pair else None
         elif op == "Cast":
             value = self._cast(node)
         elif op == "Not":
@@ -263,7 +263,9 @@ class Interpreter:
             if any(self.atoms.sources[s].dtype == np.dtype(np.float16) for s in self.atoms.sources_of(source)):
                 return None
             narrowing = target == 6 and node.inputs[0].dtype == np.dtype(np.int64)
-            if narrowing and any(self.atoms.sources[s].dtype == np.dtype(np.int64) for s in self.atoms.sources_of(source)):
+            if narrowing and any(
+                self.atoms.sources[s].dtype == np.dtype(np.int64) for s in self.atoms.sources_of(source)
+            ):
                 return None
             return arithmetic.convert(arithmetic.to_int, source, self.atoms)
         if target in _TO_TYPE:

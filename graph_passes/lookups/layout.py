@@ -34,9 +34,10 @@ def reshape_to(value: Value, shape: Sequence[Dim]) -> Value | None:
         else:
             return None
     sizes = [1 if axis in axes else dim for axis, dim in enumerate(shape)]
-    if not all(isinstance(size, int) for size in sizes) or np.prod(sizes) != codes.size or len(old) == 0:
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(known) != len(sizes) or np.prod(known) != codes.size or len(old) == 0:
         return None
-    return Value(codes.reshape([int(str(s)) for s in sizes]), tuple(axes), value.dims)
+    return Value(codes.reshape(known), tuple(axes), value.dims)
 
 
 def reshape(node: gs.Node, value: Value, target: Constant = None) -> Value | None:
@@ -163,7 +164,7 @@ def expand(node: gs.Node, value: Value, target: Constant = None) -> Value | None
     missing = max(0, len(shape) - value.codes.ndim)
     codes = value.codes.reshape((1,) * missing + value.codes.shape)
     axes = tuple(axis + missing for axis in value.axes)
-    shape = [1] * (codes.ndim - len(shape)) + list(shape)
+    shape = [*[1] * (codes.ndim - len(shape)), *shape]
     sizes: list[int] = []
     for axis, (own, wanted) in enumerate(zip(codes.shape, shape, strict=True)):
         if axis in axes:
@@ -192,7 +193,8 @@ def _without(axes: tuple[int, ...], removed: Sequence[int]) -> tuple[int, ...]:
     return tuple(axis - sum(r < axis for r in removed) for axis in axes)
 
 
-# One row of the table: operator, and whether its further operands are optional constants, constants it can't do without, or values.
+# One row of the table: operator, and whether its further operands are optional constants, constants it can't do
+# without, or values.
 VIEWS: dict[str, Callable[..., Value | list[Value] | None]] = {
     "Reshape": reshape,
     "Flatten": flatten,

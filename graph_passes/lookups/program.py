@@ -1,4 +1,5 @@
-"""The program of a FusedMultiGather: what it looks up, and where each row goes. docs/ops/fused-multi-gather.md defines it."""
+"""The program of a FusedMultiGather: what it looks up, and where each row goes. docs/ops/fused-multi-gather.md
+defines it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ STAR = -1
 
 @dataclass(frozen=True)
 class IdExpr:
-    """An id: a column of a source (or a constant), then quotient, remainder, factor and offset, each optional, in this order."""
+    """An id: a column of a source (or a constant), then quotient, remainder, factor and offset, each optional, in
+    this order."""
 
     source: int | None
     column: int
@@ -24,7 +26,9 @@ class IdExpr:
     add: int = 0
 
     def __str__(self) -> str:
-        text = f"={self.column}" if self.source is None else f"{self.source}:{'*' if self.column == STAR else self.column}"
+        text = (
+            f"={self.column}" if self.source is None else f"{self.source}:{'*' if self.column == STAR else self.column}"
+        )
         text += f"/{self.div}" if self.div != 1 else ""
         text += f"%{self.mod}" if self.mod else ""
         text += f"*{self.mul}" if self.mul != 1 else ""
@@ -33,7 +37,8 @@ class IdExpr:
 
 @dataclass(frozen=True)
 class Weight:
-    """A term's weight: kind `one`; `ne` (id differs from number); `lt` (number less than id); `col` (a column of floats).
+    """A term's weight: kind `one`; `ne` (id differs from number); `lt` (number less than id); `col` (a column of
+    floats).
 
     number: None stands for the term's own position in a source whose number of columns is dynamic.
     """
@@ -108,7 +113,8 @@ class Term:
 
 @dataclass(frozen=True)
 class Pool:
-    """Several weighted rows pooled into one: op `sum`, `mean` (divides by the weights' sum + x) or `max` (row - (1 - w) * x)."""
+    """Several weighted rows pooled into one: op `sum`, `mean` (divides by the weights' sum + x) or `max` (row - (1
+    - w) * x)."""
 
     output: int
     column: int

@@ -1,6 +1,7 @@
 """Values known symbolically: which id, table row, weight or pooled row each element of a tensor is, for any batch.
 
-A tensor between the graph's inputs and the joined embeddings is an array of codes, one an element, with size 1 on its row
+A tensor between the graph's inputs and the joined embeddings is an array of codes, one an element, with size 1 on its
+row
 (batch) axes. Layout operators are numpy operators on that array; arithmetic makes new atoms. So every exporter's way of
 slicing, stacking, masking and pooling ends in the same description.
 """
@@ -21,7 +22,8 @@ from dpiframe.graph_passes.canonicalize.shape_values import Dim
 POSITION_BITS = 20
 POSITION_MASK = (1 << POSITION_BITS) - 1
 MAX_ELEMENTS = 1 << 18
-"""Elements a row up to which a tensor is worth describing one by one; where there are more, launching is not what costs."""
+"""Elements a row up to which a tensor is worth describing one by one; where there are more, launching is not what
+costs."""
 SCALAR_TYPES: dict[Any, str] = {
     np.dtype(np.int32): "int",
     np.dtype(np.int64): "int",
@@ -126,7 +128,8 @@ VECTORS = (TableRow, Pooled, Penalized)
 
 @dataclass
 class Value:
-    """A tensor's elements. codes: int64, full rank, size 1 on the row axes. axes: the row axes. dims: their sizes or symbols."""
+    """A tensor's elements. codes: int64, full rank, size 1 on the row axes. axes: the row axes. dims: their sizes
+    or symbols."""
 
     codes: np.ndarray
     axes: tuple[int, ...]
@@ -221,12 +224,18 @@ def _sources_in(atom: Any) -> Iterator[int]:
 
 
 def source_value(tensor: gs.Tensor, atoms: Atoms) -> Value | None:
-    """A tensor taken as it is: a source whose elements are columns. None where its shape doesn't tell rows from columns.
+    """A tensor taken as it is: a source whose elements are columns. None where its shape doesn't tell rows from
+    columns.
 
-    One dynamic axis is the batch, first or (for a matrix) last; two at the front are batch and length; with none, axis 0 is.
+    One dynamic axis is the batch, first or (for a matrix) last; two at the front are batch and length; with none, axis
+    0 is.
     """
     shape = tensor.shape
-    kind = SCALAR_TYPES.get(np.dtype(tensor.dtype)) if tensor.dtype is not None and not isinstance(tensor.dtype, int) else None
+    kind = (
+        SCALAR_TYPES.get(np.dtype(tensor.dtype))
+        if tensor.dtype is not None and not isinstance(tensor.dtype, int)
+        else None
+    )
     if not shape or kind is None or getattr(tensor, "type", "tensor_type") not in (None, "tensor_type"):
         return None
     dynamic = tuple(axis for axis, dim in enumerate(shape) if not isinstance(dim, int))

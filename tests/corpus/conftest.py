@@ -1,4 +1,5 @@
-"""The corpus: third-party models in ONNX with inputs and PyTorch's answers, in the folder that DPIFRAME_CORPUS names."""
+"""The corpus: third-party models in ONNX with inputs and PyTorch's answers, in the folder that DPIFRAME_CORPUS
+names."""
 
 from __future__ import annotations
 
@@ -12,6 +13,13 @@ ROOT = os.environ.get("DPIFRAME_CORPUS")
 
 def model_folders() -> list[Path]:
     return sorted((Path(ROOT) / "models").iterdir()) if ROOT else []
+
+
+@pytest.fixture
+def corpus() -> list[Path]:
+    if not ROOT:
+        pytest.skip("the corpus isn't here: set DPIFRAME_CORPUS to its folder")
+    return model_folders()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -1,4 +1,5 @@
-"""Every third-party model optimizes and answers as PyTorch does: with the library, without it, and in onnx.reference."""
+"""Every third-party model optimizes and answers as PyTorch does: with the library, without it, and in
+onnx.reference."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import dpiframe
+from dpiframe.graph_passes.model_io import load
+from dpiframe.graph_passes.pipeline import optimize_model
 
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Arrays], list[np.ndarray]]
@@ -21,11 +24,13 @@ BATCHES = (1, 7, 256)
 def test_optimized_model_answers_as_pytorch_does(folder: Path, tmp_path: Path) -> None:
     original, optimized = folder / "model.onnx", tmp_path / "model.opt.onnx"
     result = dpiframe.optimize(original, optimized, provider="cpu")
-    assert result.fused
-    assert result.verification is not None
-    assert result.verification.mismatch is None
-    assert result.lookups_fused == result.lookups_before, result.refusals_by_reason()
-    assert result.nodes_after < result.nodes_before or result.nodes_before == 1
+    left_alone = [node for nodes in result.refusals_by_reason().values() for node in nodes]
+    assert len(left_alone) == result.lookups_before - result.lookups_fused, "every lookup left alone has its reason"
+    assert result.fused == (result.lookups_fused > 0)
+    if result.fused:
+        assert result.verification is not None
+        assert result.verification.mismatch is None
+        assert result.nodes_after < result.nodes_before
     onnx.checker.check_model(optimized, full_check=True)
 
     names = [o.name for o in onnx.load(original, load_external_data=False).graph.output]
@@ -76,3 +81,9 @@ def _compare_in_reference(folder: Path, names: list[str], original: Path, optimi
         ours = ReferenceEvaluator(onnx.load(optimized)).run(names, inputs)
     for a, b in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-5)
+
+
+def test_nearly_all_lookups_of_the_corpus_are_fused(corpus: list[Path]) -> None:
+    results = [optimize_model(load(folder / "model.onnx")) for folder in corpus]
+    total = sum(result.lookups_before for result in results)
+    assert sum(result.lookups_fused for result in results) >= 0.99 * total

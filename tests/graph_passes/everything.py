@@ -151,7 +151,8 @@ def _sparse(name: str) -> onnx.SparseTensorProto:
 
 
 def _branch(name: str, op: str) -> onnx.GraphProto:
-    """A branch that reads the join from around it and stores a tensor of its own; both branches hold a node of one name."""
+    """A branch that reads the join from around it and stores a tensor of its own; both branches hold a node of one
+    name."""
     graph = helper.make_graph(
         [
             helper.make_node("Add", ["j", "own"], ["sum"], name="twin"),

@@ -10,12 +10,18 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 Shape = tuple[int | str, ...]
-_TYPES = {np.int32: TensorProto.INT32, np.int64: TensorProto.INT64, np.float32: TensorProto.FLOAT, np.float64: TensorProto.DOUBLE}
+_TYPES = {
+    np.int32: TensorProto.INT32,
+    np.int64: TensorProto.INT64,
+    np.float32: TensorProto.FLOAT,
+    np.float64: TensorProto.DOUBLE,
+}
 
 
 @dataclass
 class FrontEnd:
-    """A model under construction. `floats`: tensors of table rows and what was made of them, by name, with their shapes."""
+    """A model under construction. `floats`: tensors of table rows and what was made of them, by name, with their
+    shapes."""
 
     draw: st.DrawFn
     nodes: list[onnx.NodeProto] = field(default_factory=list)
@@ -140,8 +146,26 @@ class FrontEnd:
         rank = len(shape)
         sizes = [int(d) for d in shape[1:]]
         op = self.pick(
-            ["unsqueeze", "squeeze", "flatten", "concat", "concat", "slice", "pick", "transpose", "expand", "sum"]
-            + ["mean", "max", "relu", "no effect", "add", "reshape", "zero", "split"]
+            [
+                "unsqueeze",
+                "squeeze",
+                "flatten",
+                "concat",
+                "concat",
+                "slice",
+                "pick",
+                "transpose",
+                "expand",
+                "sum",
+                "mean",
+                "max",
+                "relu",
+                "no effect",
+                "add",
+                "reshape",
+                "zero",
+                "split",
+            ]
         )
         if op == "unsqueeze" and rank < 4:
             axis = self.integer(1, rank)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+
 from dpiframe.graph_passes.cleanup import Cleanup
 from dpiframe.graph_passes.workbench import Workbench
-
 from tests.graph_passes.harness import op_types, parse
 
 

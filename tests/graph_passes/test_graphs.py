@@ -7,6 +7,8 @@ import time
 import numpy as np
 import onnx_graphsurgeon as gs
 import pytest
+from onnx import TensorProto, numpy_helper
+
 from dpiframe.graph_passes.graphs import (
     Node,
     StoredValues,
@@ -24,8 +26,6 @@ from dpiframe.graph_passes.graphs import (
 )
 from dpiframe.graph_passes.model_io import ModelError
 from dpiframe.graph_passes.workbench import Workbench
-from onnx import TensorProto, numpy_helper
-
 from tests.graph_passes.harness import op_types, parse
 
 
@@ -64,7 +64,7 @@ def test_nodes_equal_only_themselves() -> None:
     x = gs.Variable("x")
     a, b = (Node("Relu", name="twin", inputs=[x], outputs=[gs.Variable("y")]) for _ in range(2))
     assert a != b
-    assert a == a  # noqa: PLR0124
+    assert a == a
     assert len({a, b}) == 2
 
 
@@ -96,7 +96,7 @@ def test_set_input_changes_one_operand() -> None:
 def test_set_producer_leaves_the_old_one_a_placeholder() -> None:
     graph = Workbench(parse("(float[4] x) => (float[2] y, float[2] z) { y, z = Split<num_outputs=2>(x) }")).graph
     split = graph.nodes[0]
-    y, z = split.outputs
+    y, _z = split.outputs
     new = Node("New", name="new")
     graph.nodes.append(new)
     set_producer(y, new, gs.Variable("placeholder"))
@@ -195,7 +195,12 @@ def test_values_are_read_once_and_the_stored_tensor_stays() -> None:
 
 @pytest.mark.parametrize(
     ("values", "size"),
-    [(np.zeros((3, 4), np.float32), 48), (np.zeros((), np.int64), 8), (np.zeros((0, 4), np.float32), 0), (np.zeros(5, bool), 5)],
+    [
+        (np.zeros((3, 4), np.float32), 48),
+        (np.zeros((), np.int64), 8),
+        (np.zeros((0, 4), np.float32), 0),
+        (np.zeros(5, bool), 5),
+    ],
 )
 def test_byte_size(values: np.ndarray, size: int) -> None:
     assert byte_size(gs.Constant("c", values)) == size

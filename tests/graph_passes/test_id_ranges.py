@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from dpiframe.graph_passes.id_ranges import id_ranges
 
+from dpiframe.graph_passes.id_ranges import id_ranges
 from tests.graph_passes.harness import fails, parse, session, table
 
 
@@ -28,7 +28,9 @@ def answered(model: onnx.ModelProto, found: dict[str, list[range | None]]) -> No
             values = np.array([0 if not r else r[pick] for r in columns])
             transposed = bool(value.type.tensor_type.shape.dim[-1].dim_param) and len(dims) > 1 and dims[0] != 2
             shape = (-1, 1) if transposed else (1, -1)
-            filled = np.broadcast_to(values.reshape(shape), dims if transposed else (dims[0], max(1, int(np.prod(dims[1:])))))
+            filled = np.broadcast_to(
+                values.reshape(shape), dims if transposed else (dims[0], max(1, int(np.prod(dims[1:]))))
+            )
             case[value.name] = filled.reshape(dims).astype(kinds[value.type.tensor_type.elem_type])
         assert not fails(model, case), (found, case)
 
@@ -51,7 +53,9 @@ def test_a_matrix_of_ids_and_dense_columns() -> None:
 
 
 def test_a_matrix_with_the_batch_last() -> None:
-    text = """(int64[3,b] x) => (float[b,4] y) { s = Constant<value_int=1>() q = Gather<axis=0>(x, s) y = Gather(A, q) }"""
+    text = (
+        """(int64[3,b] x) => (float[b,4] y) { s = Constant<value_int=1>() q = Gather<axis=0>(x, s) y = Gather(A, q) }"""
+    )
     assert ranges(text, A=table(10, 4)) == {"x": [None, range(10), None]}
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from dpiframe.graph_passes.inline import inline_lookup_functions
 
-from tests.graph_passes.harness import OP, agree, ids, op_types, optimize, parse, session, table
+from dpiframe.graph_passes.inline import inline_lookup_functions
+from tests.graph_passes.harness import fuse_all, OP, agree, ids, op_types, optimize, parse, session, table
 
 
 def model_with(functions: str, nodes: str, imports: str = ', "local": 1', **options: object) -> onnx.ModelProto:
@@ -39,7 +39,7 @@ def test_a_model_without_such_functions_is_returned_as_it_is() -> None:
     act = '<domain: "local", opset_import: ["": 20]> act (x) => (o) { o = Relu(x) }'
     model = model_with(act, "e = Gather(A, a) y = local.act(e)")
     assert inline_lookup_functions(model) is model
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP, "act"]
     assert [f.name for f in result.model.functions] == ["act", OP]
     agree(model, result, {"a": ids(5, high=10), "flag": np.array(True)})
@@ -64,7 +64,7 @@ def test_a_gather_inside_a_functions_branch_with_an_attribute_of_the_call() -> N
         >
     }"""
     model = model_with(functions, "y = local.embed<axis=0>(A, a, flag)")
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == ["If"]
     assert [op_types(a.g) for a in result.model.graph.node[0].attribute] == [[OP], [OP, "Neg"]]
     for flag in (True, False):
@@ -83,7 +83,9 @@ def test_overloads_are_told_apart() -> None:
 
 
 def test_names_of_the_function_and_of_the_graph_do_not_meet() -> None:
-    model = model_with(EMBED, "o = Cast<to=7>(a) k = Identity(o) e = local.embed(A, k) f = local.embed(A, o) y = Add(e, f)")
+    model = model_with(
+        EMBED, "o = Cast<to=7>(a) k = Identity(o) e = local.embed(A, k) f = local.embed(A, o) y = Add(e, f)"
+    )
     inlined = inline_lookup_functions(model)
     names = [name for node in inlined.graph.node for name in node.output]
     assert len(names) == len(set(names))
@@ -107,7 +109,7 @@ def test_what_stands_around_the_call_stays() -> None:
 def test_another_operator_set_in_which_all_means_the_same(own: int) -> None:
     functions = f'<domain: "local", opset_import: ["": {own}]> embed (t, i) => (o) {{ o = Gather(t, i) }}'
     model = model_with(functions, "y = local.embed(A, a)")
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP]
     agree(model, result, {"a": ids(5, high=10), "flag": np.array(True)})
 
@@ -129,7 +131,7 @@ def test_operator_sets_that_only_the_function_names_come_along() -> None:
         o = ai.onnx.ml.Scaler<offset=[0.0], scale=[2.0]>(e)
     }"""
     model = model_with(functions, "y = local.embed(A, a)")
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP, "Scaler"]
     assert {o.domain: o.version for o in result.model.opset_import}["ai.onnx.ml"] == 3
     agree(model, result, {"a": ids(5, high=10), "flag": np.array(True)})

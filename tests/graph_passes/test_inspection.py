@@ -64,7 +64,8 @@ def test_branches_and_head_are_told_apart() -> None:
     assert [b.operators for b in found.branches] == [{"Gemm": 1, "Mul": 1}, {"Gemm": 1, "Relu": 1}]
     assert [b.parameters for b in found.branches] == [100, 60]
     assert [b.flop for b in found.branches] == [2 * 10 * 10 + 10, 2 * 10 * 6 + 6]
-    assert found.head is not None and found.head.operators == {"Concat": 1, "Gemm": 1}
+    assert found.head is not None
+    assert found.head.operators == {"Concat": 1, "Gemm": 1}
     assert found.flop_per_row == sum(b.flop for b in found.branches) + found.head.flop
 
 
@@ -81,9 +82,11 @@ def test_weights_leave_out_tables() -> None:
 def test_the_plan_and_the_json_form() -> None:
     found = inspect_model(cross_and_deep())
     assert (found.lookups_before, found.lookups_fused) == (3, 3)
-    assert found.nodes_before == 13 and found.nodes_after == 7
+    assert found.nodes_before == 13
+    assert found.nodes_after == 7
     plain = json.loads(json.dumps(found.to_json()))
-    assert plain["tables"][1]["shared"] and plain["inputs"]["ids"] == "int64[batch, 3]"
+    assert plain["tables"][1]["shared"]
+    assert plain["inputs"]["ids"] == "int64[batch, 3]"
 
 
 def test_the_model_is_left_as_it_was() -> None:

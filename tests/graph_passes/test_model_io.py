@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from dpiframe.graph_passes.model_io import ModelError, external_files, is_external, load, save, tensors
 from onnx import TensorProto, helper, numpy_helper
 
+from dpiframe.graph_passes.model_io import ModelError, external_files, is_external, load, save, tensors
 from tests.graph_passes.everything import everything
 from tests.graph_passes.harness import parse, table
 

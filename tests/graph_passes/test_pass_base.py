@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import onnx_graphsurgeon as gs
 import pytest
+
 from dpiframe.graph_passes.pass_base import ConditionError, Pass
 from dpiframe.graph_passes.pipeline import PASSES
 from dpiframe.graph_passes.report import PassReport, Refusal
 from dpiframe.graph_passes.workbench import Workbench
-
 from tests.graph_passes.harness import parse
 
 
@@ -51,12 +51,12 @@ def test_a_pass_whose_conditions_hold() -> None:
 def test_a_pass_that_does_not_accept_the_graph() -> None:
     on = bench()
     Rename()(on)
-    with pytest.raises(ConditionError, match="^before pass rename: there is no Relu$"):
+    with pytest.raises(ConditionError, match=r"^before pass rename: there is no Relu$"):
         Rename()(on)
 
 
 def test_a_pass_that_breaks_its_promise() -> None:
-    with pytest.raises(ConditionError, match="^after pass do_nothing: there is a Relu$"):
+    with pytest.raises(ConditionError, match=r"^after pass do_nothing: there is a Relu$"):
         DoNothing()(bench())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import subprocess
 import sys
 import textwrap
@@ -12,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from dpiframe.graph_passes.model_io import load
-from dpiframe.graph_passes.pipeline import optimize_model
 from onnx import TensorProto, helper, numpy_helper
 
+from dpiframe.graph_passes.model_io import load
+from dpiframe.graph_passes.pipeline import optimize_model
 from tests.graph_passes.harness import OP, op_types, parse, table
 
 NODES = 10_000
@@ -23,7 +22,8 @@ SECONDS = 2.0
 
 
 def unit() -> float:
-    """How long a fixed piece of Python work takes now, in the time it takes an idle core of 2024: 1 there, more on a busy one."""
+    """How long a fixed piece of Python work takes now, in the time it takes an idle core of 2024: 1 there, more on
+    a busy one."""
     started = time.process_time()
     entries: dict[int, list[int]] = {}
     for k in range(300_000):
@@ -31,7 +31,9 @@ def unit() -> float:
     return max(1.0, (time.process_time() - started) / 0.05)
 
 
-def graph_of(nodes: list[onnx.NodeProto], inputs: dict[str, tuple], initializers: dict[str, np.ndarray], output: str) -> onnx.ModelProto:
+def graph_of(
+    nodes: list[onnx.NodeProto], inputs: dict[str, tuple], initializers: dict[str, np.ndarray], output: str
+) -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes,
         "g",
@@ -146,7 +148,7 @@ def test_ten_thousand_nodes_in_two_seconds(kind: object) -> None:
     for _ in range(3):
         speed = unit()
         started = time.process_time()
-        result = optimize_model(model)
+        result = optimize_model(model, bad_ids="clamp")
         taken.append((time.process_time() - started) / speed)
         assert result.lookups_fused == 1
         if taken[-1] <= SECONDS:
@@ -201,7 +203,9 @@ def external_model(folder: Path, rows: int, dim: int, count: int) -> Path:
     joined = ", ".join(f"e{k}" for k in range(count))
     model = parse(f"({inputs}) => (float[b,n] y) {{ {nodes} j = Concat<axis=1>({joined}) y = Relu(j) }}")
     for k in range(count):
-        tensor = TensorProto(name=f"W{k}", data_type=TensorProto.FLOAT, dims=[rows, dim], data_location=TensorProto.EXTERNAL)
+        tensor = TensorProto(
+            name=f"W{k}", data_type=TensorProto.FLOAT, dims=[rows, dim], data_location=TensorProto.EXTERNAL
+        )
         for key, value in (("location", "tables.bin"), ("offset", str(k * size)), ("length", str(size))):
             tensor.external_data.add(key=key, value=value)
         model.graph.initializer.append(tensor)
@@ -215,7 +219,10 @@ def test_tables_of_many_gigabytes_are_neither_read_nor_written(tmp_path: Path) -
     assert (tmp_path / "tables.bin").stat().st_size == 4 * 50_000_000 * 64
     used = (tmp_path / "tables.bin").stat().st_blocks
     done = subprocess.run(
-        [sys.executable, "-c", SPARSE, str(path), str(tmp_path / "out.onnx")], capture_output=True, text=True, check=True
+        [sys.executable, "-c", SPARSE, str(path), str(tmp_path / "out.onnx")],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     fused, kilobytes = map(int, done.stdout.split())
     assert fused == 4
@@ -260,5 +267,3 @@ def test_tables_in_the_file_are_not_copied_for_shape_inference(tmp_path: Path) -
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 60_000
-
-

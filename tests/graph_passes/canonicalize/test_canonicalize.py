@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+
 from dpiframe.graph_passes.canonicalize import Canonicalize
 from dpiframe.graph_passes.workbench import Workbench
-
 from tests.graph_passes.everything import everything
 from tests.graph_passes.harness import agree, op_types, optimize, parse, table
 

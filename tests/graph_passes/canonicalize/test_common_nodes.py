@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from dpiframe.graph_passes.canonicalize.common_nodes import share_common_nodes
-from dpiframe.graph_passes.workbench import Workbench
 from onnx import TensorProto, helper
 
+from dpiframe.graph_passes.canonicalize.common_nodes import share_common_nodes
+from dpiframe.graph_passes.workbench import Workbench
 from tests.graph_passes.harness import agree, op_types, optimize, parse
 
 
@@ -36,7 +36,12 @@ X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
 )
 def test_repeated_nodes_are_computed_once(nodes: str) -> None:
     text = f"(float[3,4] x) => (float[n,m] y) {{ {nodes} y = Sub(a, c) }}"
-    constants = {"k": np.ones(4, np.float32), "k2": np.ones(4, np.float32), "k1": np.array(1, np.float32), "one": np.array([1])}
+    constants = {
+        "k": np.ones(4, np.float32),
+        "k2": np.ones(4, np.float32),
+        "k1": np.array(1, np.float32),
+        "one": np.array([1]),
+    }
     words = text.replace("(", " ").replace(")", " ").replace(",", " ").split()
     model = parse(text, **{n: v for n, v in constants.items() if n in words})
     assert len(shared(model)) == 2
@@ -137,7 +142,9 @@ def test_branches_share_within_themselves_only() -> None:
 
 def test_nodes_with_branches_are_not_compared() -> None:
     branch = "then_branch = t () => (z) { z = Relu(x) }, else_branch = e () => (z) { z = Neg(x) }"
-    model = parse(f"(float[3,4] x, bool f) => (float[3,4] y) {{ a = If (f) <{branch}> c = If (f) <{branch}> y = Sub(a, c) }}")
+    model = parse(
+        f"(float[3,4] x, bool f) => (float[3,4] y) {{ a = If (f) <{branch}> c = If (f) <{branch}> y = Sub(a, c) }}"
+    )
     assert shared(model) == ["If", "If", "Sub"]
 
 
@@ -158,7 +165,9 @@ def test_large_constants_are_compared_by_identity() -> None:
 
 
 def test_the_report() -> None:
-    bench = Workbench(parse("(float[3,4] x) => (float[3,4] y) { a = Relu(x) c = Relu(x) d = Relu(x) e = Add(a, c) y = Add(e, d) }"))
+    bench = Workbench(
+        parse("(float[3,4] x) => (float[3,4] y) { a = Relu(x) c = Relu(x) d = Relu(x) e = Add(a, c) y = Add(e, d) }")
+    )
     changes: list[str] = []
     assert share_common_nodes(bench, changes)
     assert changes == ["2 repeated nodes are computed once"]

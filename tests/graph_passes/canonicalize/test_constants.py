@@ -6,6 +6,8 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 import pytest
+from onnx import TensorProto, helper, numpy_helper
+
 from dpiframe.graph_passes.canonicalize import Canonicalize
 from dpiframe.graph_passes.canonicalize.constants import (
     MAX_FOLD_BYTES,
@@ -16,8 +18,6 @@ from dpiframe.graph_passes.canonicalize.constants import (
 )
 from dpiframe.graph_passes.graphs import StoredValues
 from dpiframe.graph_passes.workbench import Workbench
-from onnx import TensorProto, helper, numpy_helper
-
 from tests.graph_passes.harness import agree, op_types, optimize, parse, session, table
 
 
@@ -74,7 +74,10 @@ def test_constant_nodes_of_strings_and_sparse_tensors_stay() -> None:
         nodes,
         "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3]), helper.make_tensor_value_info("t", TensorProto.STRING, [2])],
+        [
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, [3]),
+            helper.make_tensor_value_info("t", TensorProto.STRING, [2]),
+        ],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     bench = Workbench(model)
@@ -85,7 +88,9 @@ def test_constant_nodes_of_strings_and_sparse_tensors_stay() -> None:
 
 
 def test_a_constant_node_that_is_an_output_stays() -> None:
-    model = parse("(float[2] x) => (float[2] y, float[2] c) { c = Constant<value_floats = [1.0, 2.0]>() y = Add(x, c) }")
+    model = parse(
+        "(float[2] x) => (float[2] y, float[2] c) { c = Constant<value_floats = [1.0, 2.0]>() y = Add(x, c) }"
+    )
     result = optimize(model)
     assert op_types(result.model) == ["Constant", "Add"]
     agree(model, result, {"x": np.zeros(2, np.float32)})
@@ -169,14 +174,23 @@ OPERANDS = {
 
 
 def constant_model(expression: str, kind: str, opset: int = 20) -> onnx.ModelProto:
-    """A model that adds nothing to what constants give: one node of constants, read by an Identity of an input's choice."""
+    """A model that adds nothing to what constants give: one node of constants, read by an Identity of an input's
+    choice."""
     rank = ["", "[n]", "[n,m]", "[n,m,k]"]
-    used = {name: values for name, values in OPERANDS.items() if name in expression.replace("(", " ").replace(",", " ").replace(")", " ").split()}
+    used = {
+        name: values
+        for name, values in OPERANDS.items()
+        if name in expression.replace("(", " ").replace(",", " ").replace(")", " ").split()
+    }
     for shape in rank:
-        model = parse(f"(bool c) => ({kind}{shape} y) {{ k = {expression} y = If (c) <then_branch = t () => (z) {{ z = Identity(k) }}, else_branch = e () => (z) {{ z = Identity(k) }}> }}", opset=opset, **used)
+        model = parse(
+            f"(bool c) => ({kind}{shape} y) {{ k = {expression} y = If (c) <then_branch = t () => (z) {{ z = Identity(k) }}, else_branch = e () => (z) {{ z = Identity(k) }}> }}",
+            opset=opset,
+            **used,
+        )
         try:
             onnx.checker.check_model(model, full_check=True)
-        except Exception:  # noqa: S112
+        except Exception:
             continue
         return model
     raise AssertionError(expression)
@@ -220,7 +234,8 @@ def test_what_rounds_draws_or_copies_is_not_folded(expression: str, kind: str, o
 
 def test_folding_reaches_through_chains_and_reports_them() -> None:
     model = parse(
-        "(float[2] x) => (float[2] y) { a = Add(w, w) b = Mul(a, a) c = Neg(b) y = Add(x, c) }", w=np.ones(2, np.float32)
+        "(float[2] x) => (float[2] y) { a = Add(w, w) b = Mul(a, a) c = Neg(b) y = Add(x, c) }",
+        w=np.ones(2, np.float32),
     )
     bench = Workbench(model)
     report = Canonicalize()(bench)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+
 from dpiframe.graph_passes.canonicalize.dimensions import unify_dimensions
 from dpiframe.graph_passes.workbench import Workbench
-
 from tests.graph_passes.harness import OP, agree, batches, ids, op_types, optimize, parse, table
 
 
@@ -75,7 +75,10 @@ def test_a_number_and_a_symbol_stay_what_they_are() -> None:
 
 
 def test_batch_and_length() -> None:
-    model = parse("(int64[p,l] x, int64[q,m] y) => (int64[n,k,2] o) { u = Unsqueeze(x, two) v = Unsqueeze(y, two) o = Concat<axis=2>(u, v) }", two=np.array([2]))
+    model = parse(
+        "(int64[p,l] x, int64[q,m] y) => (int64[n,k,2] o) { u = Unsqueeze(x, two) v = Unsqueeze(y, two) o = Concat<axis=2>(u, v) }",
+        two=np.array([2]),
+    )
     assert unified(model) == [["p", "l"], ["p", "l"]]
 
 

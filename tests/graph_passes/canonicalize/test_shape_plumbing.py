@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
+
 from dpiframe.graph_passes.canonicalize import Canonicalize
 from dpiframe.graph_passes.canonicalize.shape_plumbing import fix_shapes, solve_reshape
 from dpiframe.graph_passes.workbench import Workbench
-from onnx import numpy_helper
-
 from tests.graph_passes.harness import agree, op_types, optimize, parse
 
 
@@ -64,7 +64,12 @@ def test_what_reshape_comes_to(shape: Any, target: Any, allow_zero: bool, want: 
 
 RESHAPES = {
     "flatten": ("float[b,3,4] x", "c = Concat<axis=0>(u, v12) y = Reshape(x, c)", "float[b,12]", [-1, 12]),
-    "split the last axis": ("float[b,6] x", "c = Concat<axis=0>(u, v2, v3) y = Reshape(x, c)", "float[b,2,3]", [-1, 2, 3]),
+    "split the last axis": (
+        "float[b,6] x",
+        "c = Concat<axis=0>(u, v2, v3) y = Reshape(x, c)",
+        "float[b,2,3]",
+        [-1, 2, 3],
+    ),
     "rows to the end": ("float[b,6] x", "c = Concat<axis=0>(v6, u) y = Reshape(x, c)", "float[6,b]", [6, -1]),
 }
 

@@ -8,25 +8,29 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 import pytest
-from dpiframe.graph_passes.canonicalize.shape_values import is_known, shape_values, value_of
-from dpiframe.graph_passes.workbench import Workbench
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 
+from dpiframe.graph_passes.canonicalize.shape_values import is_known, shape_values, value_of
+from dpiframe.graph_passes.workbench import Workbench
 from tests.graph_passes.harness import parse
 
 
 def values(nodes: str, inputs: str = "float[b,3,n,4] x", opset: int = 20, **constants: np.ndarray) -> dict[str, Any]:
     """Tensor name -> value as nested lists, for what is found out."""
-    bench = Workbench(parse(f"({inputs}) => (float[k] y) {{ {nodes} y = ConstantOfShape(last) }}", opset=opset, **constants))
+    bench = Workbench(
+        parse(f"({inputs}) => (float[k] y) {{ {nodes} y = ConstantOfShape(last) }}", opset=opset, **constants)
+    )
     bench.infer_shapes()
     found = shape_values(bench.graph)
     names = {id(t): t.name for node in bench.graph.nodes for t in node.outputs}
     return {names[key]: value.tolist() for key, value in found.items()}
 
 
-OPERANDS = {f"c{k}": np.array(k) for k in range(5)} | {f"v{k}": np.array([k]) for k in range(5)} | {"minus": np.array([-1])}
+OPERANDS = (
+    {f"c{k}": np.array(k) for k in range(5)} | {f"v{k}": np.array([k]) for k in range(5)} | {"minus": np.array([-1])}
+)
 
 
 def known(nodes: str, name: str, **options: Any) -> Any:
@@ -108,7 +112,9 @@ def test_shapes_that_are_unknown() -> None:
 
 
 def test_large_values_are_not_followed() -> None:
-    assert "s" not in values("s = ConstantOfShape<value = int64[1] {1}>(many) ", many=np.array([65]), last=np.array([1]))
+    assert "s" not in values(
+        "s = ConstantOfShape<value = int64[1] {1}>(many) ", many=np.array([65]), last=np.array([1])
+    )
 
 
 def test_only_small_integer_constants_are_values() -> None:
@@ -151,7 +157,11 @@ def test_whatever_is_known_holds_for_every_batch(steps: list[tuple[str, int, int
     names += list(constants)
     for number, (op, i, j) in enumerate(steps):
         a, b, out = names[i % len(names)], names[j % len(names)], f"t{number}"
-        call = {"Gather": f"Gather({a}, c0)", "Concat": f"Concat<axis=0>({a}, {b})", "Slice": f"Slice({a}, one, two)"}.get(op)
+        call = {
+            "Gather": f"Gather({a}, c0)",
+            "Concat": f"Concat<axis=0>({a}, {b})",
+            "Slice": f"Slice({a}, one, two)",
+        }.get(op)
         nodes.append(f"{out} = {call or f'{op}({a}, {b})'}")
         if op != "Equal":
             names.append(out)

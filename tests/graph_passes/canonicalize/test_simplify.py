@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx_graphsurgeon as gs
 import pytest
+
 from dpiframe.graph_passes.canonicalize.simplify import RULES, remove_no_ops, same_shape
 from dpiframe.graph_passes.workbench import Workbench
-import onnx_graphsurgeon as gs
-
 from tests.graph_passes.harness import agree, op_types, optimize, parse
 
 CONSTANTS = {
@@ -64,7 +64,13 @@ def test_nodes_without_effect_go(name: str) -> None:
     assert op_types(result.model) == ["Neg"]
     assert list(result.model.graph.node[0].input) == ["x"]
     x = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
-    agree(model, result, {"x": x}, {"x": x[:1]}, {"x": x[:0]} if "back" not in name and "Unsq" not in name else {"x": x[:2]})
+    agree(
+        model,
+        result,
+        {"x": x},
+        {"x": x[:1]},
+        {"x": x[:0]} if "back" not in name and "Unsq" not in name else {"x": x[:2]},
+    )
 
 
 WITH_EFFECT = {
@@ -105,7 +111,9 @@ def test_nodes_with_an_effect_stay(name: str) -> None:
 
 
 def test_a_slice_with_an_unknown_step_stays() -> None:
-    model = with_constants("(float[b,4] x, int64[1] step) => (float[b,n] y) { r = Slice(x, v0, far, v1, step) y = Neg(r) }")
+    model = with_constants(
+        "(float[b,4] x, int64[1] step) => (float[b,n] y) { r = Slice(x, v0, far, v1, step) y = Neg(r) }"
+    )
     result = optimize(model)
     assert op_types(result.model) == ["Slice", "Neg"]
     agree(model, result, {"x": np.ones((2, 4), np.float32), "step": np.array([2])})
@@ -146,7 +154,9 @@ def test_a_branch_output_keeps_its_identity() -> None:
 
 
 def test_no_op_chains_end_at_their_source() -> None:
-    steps = "\n".join(f"x{k + 1} = {['Identity(x{0})', 'Cast<to=1>(x{0})', 'Dropout(x{0})'][k % 3].format(k)}" for k in range(60))
+    steps = "\n".join(
+        f"x{k + 1} = {['Identity(x{0})', 'Cast<to=1>(x{0})', 'Dropout(x{0})'][k % 3].format(k)}" for k in range(60)
+    )
     model = with_constants(f"(float[b,4] x0) => (float[b,4] y) {{ {steps} y = Neg(x60) }}")
     result = optimize(model)
     assert op_types(result.model) == ["Neg"]
@@ -154,7 +164,9 @@ def test_no_op_chains_end_at_their_source() -> None:
 
 
 def test_integers_too() -> None:
-    model = with_constants("(int64[b] x) => (int64[b] y) { a = Add(x, izero) m = Mul(a, ione) d = Div(m, ione) y = Neg(d) }")
+    model = with_constants(
+        "(int64[b] x) => (int64[b] y) { a = Add(x, izero) m = Mul(a, ione) d = Div(m, ione) y = Neg(d) }"
+    )
     result = optimize(model)
     assert op_types(result.model) == ["Neg"]
     agree(model, result, {"x": np.array([1, -5, 2**62])})
@@ -166,7 +178,10 @@ def test_zeros_that_are_not_all_there() -> None:
 
 
 def test_a_large_constant_is_not_read_to_find_zeros() -> None:
-    model = parse("(float[b,2000000] x) => (float[b,2000000] y) { a = Add(x, w) y = Neg(a) }", w=np.zeros((1, 2000000), np.float32))
+    model = parse(
+        "(float[b,2000000] x) => (float[b,2000000] y) { a = Add(x, w) y = Neg(a) }",
+        w=np.zeros((1, 2000000), np.float32),
+    )
     bench = Workbench(model)
     bench.infer_shapes()
     weight = bench.graph.nodes[0].inputs[1]
@@ -192,7 +207,11 @@ def test_sequences_pass_through_identity() -> None:
 
 
 def test_what_is_removed_is_reported_by_operator() -> None:
-    bench = Workbench(with_constants("(float[b,4] x) => (float[b,4] y) { a = Identity(x) c = Cast<to=1>(a) d = Identity(c) y = Neg(d) }"))
+    bench = Workbench(
+        with_constants(
+            "(float[b,4] x) => (float[b,4] y) { a = Identity(x) c = Cast<to=1>(a) d = Identity(c) y = Neg(d) }"
+        )
+    )
     bench.infer_shapes()
     changes: list[str] = []
     assert remove_no_ops(bench, changes)

@@ -1,10 +1,12 @@
-"""The program format of FusedMultiGather as its documentation words it, row by row in plain Python: slow and easy to check."""
+"""The program format of FusedMultiGather as its documentation words it, row by row in plain Python: slow and easy
+to check."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+
 from dpiframe.graph_passes.lookups.program import STAR, Copy, IdExpr, LookupProgram, Pool, Row, Term
 
 _SMALLEST = -(1 << 63)
@@ -20,7 +22,9 @@ def run(program: LookupProgram, sources: list[np.ndarray], tables: list[np.ndarr
     shape = first.shape[-1:] if program.sources[0].layout == "column" else first.shape[: program.rows]
     count = math.prod(shape)
     matrices = [
-        source.T if spec.layout == "column" else source.reshape(count, -1 if count else (0 if spec.columns == STAR else spec.columns))
+        source.T
+        if spec.layout == "column"
+        else source.reshape(count, -1 if count else (0 if spec.columns == STAR else spec.columns))
         for source, spec in zip(sources, program.sources, strict=True)
     ]
     outputs = []

@@ -6,8 +6,21 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from dpiframe.graph_passes.lookups.program import STAR, Block, Copy, IdExpr, LookupProgram, Pool, Row, Source, Table, Term, Weight
 from hypothesis import strategies as st
+
+from dpiframe.graph_passes.lookups.program import (
+    STAR,
+    Block,
+    Copy,
+    IdExpr,
+    LookupProgram,
+    Pool,
+    Row,
+    Source,
+    Table,
+    Term,
+    Weight,
+)
 
 ID_TYPES = [np.int32, np.int64, np.float32, np.float64]
 
@@ -27,7 +40,9 @@ class Case:
             columns = length if spec.columns == STAR else spec.columns
             shape = (columns, *sizes) if spec.layout == "column" else (*sizes, columns)
             values = rng.integers(0, 8, shape)
-            made.append((values + rng.choice([0, 0.25, 0.75], shape) if np.dtype(dtype).kind == "f" else values).astype(dtype))
+            made.append(
+                (values + rng.choice([0, 0.25, 0.75], shape) if np.dtype(dtype).kind == "f" else values).astype(dtype)
+            )
         return made
 
 
@@ -66,7 +81,9 @@ def cases(draw: st.DrawFn, bad_ids: str | None = None) -> Case:
 
 
 class _Maker:
-    def __init__(self, draw: st.DrawFn, sources: list[Source], types: list[type], tables: list[tuple[int, int]], dtype: type) -> None:
+    def __init__(
+        self, draw: st.DrawFn, sources: list[Source], types: list[type], tables: list[tuple[int, int]], dtype: type
+    ) -> None:
         self.draw, self.sources, self.types, self.tables, self.dtype = draw, sources, types, tables, dtype
         self.id_sources = [i for i, t in enumerate(types) if t in ID_TYPES and t is not np.float16]
 
@@ -85,7 +102,11 @@ class _Maker:
         if kind == "row":
             return Row(output, column, width, table, self.id(False), first)
         op = self.draw(st.sampled_from(["sum", "mean", "max"]))
-        x = {"sum": 0.0, "mean": self.draw(st.sampled_from([0.5, 1.0, 1e-3])), "max": self.draw(st.sampled_from([0.0, 100.0]))}[op]
+        x = {
+            "sum": 0.0,
+            "mean": self.draw(st.sampled_from([0.5, 1.0, 1e-3])),
+            "max": self.draw(st.sampled_from([0.0, 100.0])),
+        }[op]
         terms = [self.term(width) for _ in range(self.integer(1, 4))]
         return Pool(output, column, width, op, tuple(terms), float(np.float32(x)))
 
@@ -104,7 +125,14 @@ class _Maker:
             source = next(i for i in self.id_sources if self.sources[i].columns != STAR)
             columns = self.sources[source].columns
         column = STAR if columns == STAR else self.integer(0, columns - 1)
-        return IdExpr(source, column, self.integer(1, 3), self.draw(st.sampled_from([0, 0, 5])), self.integer(1, 5), self.integer(-40, 20))
+        return IdExpr(
+            source,
+            column,
+            self.integer(1, 3),
+            self.draw(st.sampled_from([0, 0, 5])),
+            self.integer(1, 5),
+            self.integer(-40, 20),
+        )
 
     def weight(self, expr: IdExpr) -> Weight:
         kind = self.draw(st.sampled_from(["one", "ne", "lt", "col"]))
@@ -140,7 +168,11 @@ def _only_used(case: Case) -> Case:
     new = {old: i for i, old in enumerate(keep)}
 
     def moved(expr: IdExpr | None) -> IdExpr | None:
-        return expr if expr is None or expr.source is None else IdExpr(new[expr.source], expr.column, expr.div, expr.mod, expr.mul, expr.add)
+        return (
+            expr
+            if expr is None or expr.source is None
+            else IdExpr(new[expr.source], expr.column, expr.div, expr.mod, expr.mul, expr.add)
+        )
 
     blocks: list[Block] = []
     for b in program.blocks:

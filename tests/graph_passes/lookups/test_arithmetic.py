@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 import pytest
+
 from dpiframe.graph_passes.graphs import Node
 from dpiframe.graph_passes.lookups import arithmetic
 from dpiframe.graph_passes.lookups.arithmetic import MAX_ADDED_TERMS, combine, convert, matmul, reduce, reduction_axes
@@ -22,10 +23,12 @@ from dpiframe.graph_passes.lookups.symbols import (
     Penalized,
     Pooled,
     TableRow,
-    Test as Comparison,
     Value,
     WeightSum,
     source_value,
+)
+from dpiframe.graph_passes.lookups.symbols import (
+    Test as Comparison,
 )
 
 A, B = TableRow(0, Id(0, 0), 4), TableRow(0, Id(0, 1), 4)
@@ -40,7 +43,12 @@ def id_value(expr: Id, column: int) -> int:
 
 def holds(test: Comparison, column: int) -> bool:
     value = id_value(test.id, column)
-    return {"ne": value != test.number, "eq": value == test.number, "lt": test.number < value, "ge": test.number >= value}[test.kind]
+    return {
+        "ne": value != test.number,
+        "eq": value == test.number,
+        "lt": test.number < value,
+        "ge": test.number >= value,
+    }[test.kind]
 
 
 NUMPY = {
@@ -53,7 +61,15 @@ NUMPY = {
     "less": lambda a, b: a < b,
     "less_or_equal": lambda a, b: a <= b,
 }
-EXPRS = [Id(0, 0), Id(0, 0, div=3), Id(0, 0, mod=5), Id(0, 0, mul=4), Id(0, 0, add=-2), Id(0, 0, 3, 5, 4, -2), Id(0, 0, 2, 0, 3, 1)]
+EXPRS = [
+    Id(0, 0),
+    Id(0, 0, div=3),
+    Id(0, 0, mod=5),
+    Id(0, 0, mul=4),
+    Id(0, 0, add=-2),
+    Id(0, 0, 3, 5, 4, -2),
+    Id(0, 0, 2, 0, 3, 1),
+]
 
 
 @pytest.mark.parametrize("name", NUMPY)
@@ -73,7 +89,7 @@ def test_what_a_rule_says_of_an_id_and_a_number_holds(name: str) -> None:
     assert said
 
 
-@pytest.mark.parametrize("rule", list(arithmetic.PAIRS.values()) + [arithmetic.add, arithmetic.subtract])
+@pytest.mark.parametrize("rule", [*list(arithmetic.PAIRS.values()), arithmetic.add, arithmetic.subtract])
 def test_rules_keep_to_what_64_bits_hold(rule: Any) -> None:
     edges = [2**62, -(2**62), 2**63 - 1, -(2**63), 2**61]
     exprs = [Id(0, 0, add=e) for e in edges if abs(e) < 2**62] + [Id(0, 0, mul=2**61), Id(0, 0)]
@@ -201,7 +217,9 @@ class TestCombine:
 
     def numbers(self, values: Any) -> Value:
         array = np.array(values)
-        return value(np.array([self.atoms.code(Number(v)) for v in array.ravel().tolist()]).reshape(array.shape), (), ())
+        return value(
+            np.array([self.atoms.code(Number(v)) for v in array.ravel().tolist()]).reshape(array.shape), (), ()
+        )
 
     def atoms_of(self, result: Value | None) -> list:
         assert result is not None
@@ -308,7 +326,12 @@ def test_matmul_pools_rows() -> None:
 
 @pytest.mark.parametrize(
     ("attrs", "operand", "rank", "want"),
-    [({"axes": [-1]}, None, 3, (2,)), ({}, np.array([1, -1]), 3, (1, 2)), ({}, None, 3, ()), ({}, np.array([0, 0]), 2, (0,))],
+    [
+        ({"axes": [-1]}, None, 3, (2,)),
+        ({}, np.array([1, -1]), 3, (1, 2)),
+        ({}, None, 3, ()),
+        ({}, np.array([0, 0]), 2, (0,)),
+    ],
 )
 def test_reduction_axes(attrs: dict, operand: np.ndarray | None, rank: int, want: tuple[int, ...]) -> None:
     assert reduction_axes(Node("ReduceSum", attrs=attrs), operand, rank) == want

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_graphsurgeon as gs
+
 from dpiframe.graph_passes.lookups.assemble import Assembler
 from dpiframe.graph_passes.lookups.program import STAR
-from dpiframe.graph_passes.lookups.symbols import Atoms, Column, Id, Mask, Penalized, Pooled, TableRow, Value, source_value
+from dpiframe.graph_passes.lookups.symbols import (
+    Atoms,
+    Column,
+    Id,
+    Mask,
+    Penalized,
+    Pooled,
+    TableRow,
+    Value,
+    source_value,
+)
 from dpiframe.graph_passes.lookups.symbols import Test as Comparison
 
 
@@ -80,7 +91,7 @@ def test_neighbouring_columns_are_one_copy() -> None:
 
 def test_rows_and_columns_side_by_side() -> None:
     bench = Bench()
-    codes = bench.row(A) + [bench.atoms.code(Column(1, 2))] + bench.row(TableRow(1, Id(0, 5, 3, 7, 2, -1), 2), 0, 2)
+    codes = [*bench.row(A), bench.atoms.code(Column(1, 2)), *bench.row(TableRow(1, Id(0, 5, 3, 7, 2, -1), 2), 0, 2)]
     assert bench.program(codes) == [
         "source 6 row",
         "source 4 row",
@@ -109,7 +120,10 @@ def test_pools() -> None:
         "term 0 0:0 0 lt -1 0:3",
         "term 1 0:1 0 col 1 2",
     ]
-    assert bench.program(bench.row(Penalized(A, mask, 9.0)))[3:] == ["pool 0 0 4 max 1 9.0e+00", "term 0 0:0 0 lt -1 0:3"]
+    assert bench.program(bench.row(Penalized(A, mask, 9.0)))[3:] == [
+        "pool 0 0 4 max 1 9.0e+00",
+        "term 0 0:0 0 lt -1 0:3",
+    ]
 
 
 def test_a_dynamic_length_in_one_row_axis_is_a_star() -> None:

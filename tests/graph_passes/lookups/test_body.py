@@ -1,16 +1,28 @@
-"""Hazard: the function body, which is the op's definition, says something else than the program that the kernels run."""
+"""Hazard: the function body, which is the op's definition, says something else than the program that the kernels
+run."""
 
 from __future__ import annotations
 
 import numpy as np
 import onnx
 import pytest
-from dpiframe.graph_passes.lookups.body import lookup_body
-from dpiframe.graph_passes.lookups.program import STAR, IdExpr, LookupProgram, Pool, Row, Source, Table, Term, Weight, parse_program
 from hypothesis import HealthCheck, given, settings
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+from dpiframe.graph_passes.lookups.body import lookup_body
+from dpiframe.graph_passes.lookups.program import (
+    STAR,
+    IdExpr,
+    LookupProgram,
+    Pool,
+    Row,
+    Source,
+    Table,
+    Term,
+    Weight,
+    parse_program,
+)
 from tests.graph_passes.harness import FP16_TOLERANCE, FP32_TOLERANCE, OP, same, session, table
 from tests.graph_passes.lookups.oracle import OutsideError, run
 from tests.graph_passes.lookups.programs import Case, cases
@@ -100,10 +112,14 @@ HEAD = "lookup 1\nrows 1\nbad zero\n"
 
 @pytest.mark.parametrize("opset", [11, 12, 13, 17, 18, 20, 21, 23])
 def test_operator_sets(opset: int) -> None:
-    text = HEAD + "source 3 row\ntable 10 4\noutput 12\n" + (
-        "row 0 0 4 0 0:0 0\n"
-        "pool 0 4 4 sum 2 0\nterm 0 0:1 0 ne 0:1 0\nterm 0 0:2 0 one\n"
-        "pool 0 8 4 max 2 100\nterm 0 0:1 0 lt 2 0:1\nterm 0 0:2 0 one\n"
+    text = (
+        HEAD
+        + "source 3 row\ntable 10 4\noutput 12\n"
+        + (
+            "row 0 0 4 0 0:0 0\n"
+            "pool 0 4 4 sum 2 0\nterm 0 0:1 0 ne 0:1 0\nterm 0 0:2 0 one\n"
+            "pool 0 8 4 max 2 100\nterm 0 0:1 0 lt 2 0:1\nterm 0 0:2 0 one\n"
+        )
     )
     sources = [np.array([[1, 2, 3], [0, 0, 9], [10, -1, -11]])]
     agree_with_the_oracle(program(text), sources, [table(10, 4)], opset)
@@ -124,7 +140,9 @@ def test_ids_outside_the_table(policy: str, dtype: type) -> None:
         agree_with_the_oracle(program(text), [source], [table(10, 4)])
 
 
-@pytest.mark.parametrize("steps", ["/3", "%7", "*3", "+5", "+-5", "/3%7*2+-4", "/1000000007%11", "*4611686018427387904+3"])
+@pytest.mark.parametrize(
+    "steps", ["/3", "%7", "*3", "+5", "+-5", "/3%7*2+-4", "/1000000007%11", "*4611686018427387904+3"]
+)
 def test_id_steps_on_extreme_ids(steps: str) -> None:
     values = np.array([0, 1, -1, 6, 7, -7, 8, -8, 2**62, -(2**62), 2**63 - 1, -(2**63)])[:, None]
     text = HEAD + f"source 1 row\ntable 12 3\noutput 3\nrow 0 0 3 0 0:0{steps} 0\n"
@@ -133,15 +151,16 @@ def test_id_steps_on_extreme_ids(steps: str) -> None:
 
 def test_a_mean_over_a_dynamic_number_of_rows_and_others() -> None:
     text = HEAD + (
-        "source 1 row\nsource * row\ntable 10 4\noutput 4\n"
-        "pool 0 0 4 mean 2 0\nterm 0 0:0 0 one\nterm 0 1:* 0 one\n"
+        "source 1 row\nsource * row\ntable 10 4\noutput 4\npool 0 0 4 mean 2 0\nterm 0 0:0 0 one\nterm 0 1:* 0 one\n"
     )
     for length in (3, 1, 0):
         sources = [np.array([[1], [2]]), np.arange(2 * length).reshape(2, length)]
         agree_with_the_oracle(program(text), sources, [table(10, 4)])
 
 
-@pytest.mark.parametrize("weight", ["ne 0:0 1", "lt 1 0:0", "lt * 0:0", "lt * 1:*", "lt 2 1:*", "ne 1:* 3", "col 2 0", "col 3 *"])
+@pytest.mark.parametrize(
+    "weight", ["ne 0:0 1", "lt 1 0:0", "lt * 0:0", "lt * 1:*", "lt 2 1:*", "ne 1:* 3", "col 2 0", "col 3 *"]
+)
 @pytest.mark.parametrize("op", ["sum 2 0", "mean 2 0.5", "max 2 10"])
 def test_weights_of_a_dynamic_number_of_rows(weight: str, op: str) -> None:
     text = HEAD + (
@@ -176,7 +195,10 @@ def test_a_source_of_one_axis() -> None:
 
 
 def test_column_layout_and_row_layout_together() -> None:
-    text = HEAD + "source 2 column\nsource 1 row\ntable 10 3\noutput 3 3\nrow 0 0 3 0 0:1 0\nrow 0 3 3 0 1:0 0\nrow 0 6 3 0 0:0 0\n"
+    text = (
+        HEAD
+        + "source 2 column\nsource 1 row\ntable 10 3\noutput 3 3\nrow 0 0 3 0 0:1 0\nrow 0 3 3 0 1:0 0\nrow 0 6 3 0 0:0 0\n"
+    )
     agree_with_the_oracle(program(text), [np.array([[1, 2, 3, 4], [5, 6, 7, 8]]), np.arange(4)], [table(10, 3)])
 
 

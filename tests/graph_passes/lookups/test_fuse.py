@@ -1,4 +1,5 @@
-"""Hazard: a front end as a real exporter writes it is fused into something else, or not at all. P numbers are pattern numbers."""
+"""Hazard: a front end as a real exporter writes it is fused into something else, or not at all. P numbers are
+pattern numbers."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import onnx
 import pytest
 
 from tests.graph_passes.harness import (
+    fuse_all,
     FP16_TOLERANCE,
     FP32_TOLERANCE,
     OP,
@@ -64,7 +66,7 @@ def test_ids_of_any_rank_and_width(shape: tuple[int | str, ...], dtype: type) ->
     kind = {np.int32: "int32", np.int64: "int64"}[dtype]
     dims = ",".join(map(str, shape))
     model = parse(f"({kind}[{dims}] a) => (float[{dims},4] y) {{ y = Gather(W, a) }}", W=table(10, 4))
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP]
     for case in batches({"a": (shape, 10)}):
         agree(model, result, {"a": case["a"].astype(dtype)})
@@ -73,7 +75,7 @@ def test_ids_of_any_rank_and_width(shape: tuple[int | str, ...], dtype: type) ->
 @pytest.mark.parametrize("axis", ["", "<axis=0>", "<axis=-2>"])
 def test_the_axis_may_be_left_out(axis: str) -> None:
     model = parse(f"(int64[b] a) => (float[b,4] y) {{ y = Gather{axis}(W, a) }}", W=table(10, 4))
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP]
     agree(model, result, {"a": ids(5, high=10)})
 
@@ -81,7 +83,7 @@ def test_the_axis_may_be_left_out(axis: str) -> None:
 @pytest.mark.parametrize(("rows", "dim"), [(1, 1), (1, 7), (3, 1), (1000, 3), (7, 129)])
 def test_tables_of_odd_sizes(rows: int, dim: int) -> None:
     model = parse(f"(int64[b] a) => (float[b,{dim}] y) {{ y = Gather(W, a) }}", W=table(rows, dim))
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP]
     agree(model, result, *batches({"a": (("b",), rows)}))
 
@@ -233,7 +235,10 @@ def test_two_joins_of_the_same_bytes_are_one_output_and_a_view() -> None:
     )  # fmt: skip
     result = optimize(model)
     assert sorted(op_types(result.model)) == sorted([OP, "Reshape", "Relu", "Relu", "Cast"])
-    assert [line for line in programs(result)[0].splitlines() if line.startswith("output")] == ["output 2 4", "output 9"]
+    assert [line for line in programs(result)[0].splitlines() if line.startswith("output")] == [
+        "output 2 4",
+        "output 9",
+    ]
     agree(model, result, *batches({"a": (("b", 1), 10), "c": (("b", 1), 20)}))
 
 
@@ -290,9 +295,7 @@ def test_ids_from_the_columns_of_a_matrix(dtype: type, how: str) -> None:
 
 
 def test_fractions_are_cut_off_toward_zero() -> None:
-    model = parse(
-        "(float[b] x) => (float[b,2] y) { c = Cast<to=7>(x) y = Gather(W, c) }", W=table(5, 2)
-    )
+    model = parse("(float[b] x) => (float[b,2] y) { c = Cast<to=7>(x) y = Gather(W, c) }", W=table(5, 2))
     result = optimize(model)
     assert op_types(result.model) == [OP]
     agree(model, result, {"x": np.array([0.99, 1.0, 4.999, -0.99, -1.5, -5.0], np.float32)})
@@ -399,7 +402,7 @@ def test_other_arithmetic_stays_before_the_lookup(steps: str, why: str) -> None:
         f"(int64[b] a) => (float[b,4] y) {{ {steps} y = Gather(W, i) }}",
         W=table(70, 4), n=np.array([7]), two=np.array([2]),
     )  # fmt: skip
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model)[-1] == OP, why
     assert blocks(result) == ["row 0 0 4 0 0:0 0"], why
     agree(model, result, {"a": np.arange(-4, 7)}, {"a": np.arange(0)})
@@ -610,7 +613,7 @@ def test_a_sum_of_rows_that_are_needed_themselves_stays() -> None:
         }""",
         W=table(10, 4),
     )
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP, "ReduceSum"]
     agree(model, result, *batches({"x": (("b", 3), 10)}), tolerance=FP32_TOLERANCE)
 
@@ -634,7 +637,7 @@ def test_a_sum_that_is_read_twice_is_computed_once() -> None:
 def test_a_row_added_to_itself_again_and_again_does_not_blow_up() -> None:
     steps = "\n".join(f"s{k + 1} = Add(s{k}, s{k})" for k in range(40))
     model = parse(f"(int64[b] a) => (float[b,4] y) {{ s0 = Gather(A, a) {steps} y = Relu(s40) }}", A=table(10, 4))
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP, *["Add"] * 40, "Relu"]
     agree(model, result, {"a": ids(3, high=10)})
 
@@ -684,7 +687,7 @@ def test_other_constants_stay_outside() -> None:
         }""",
         A=table(10, 4), C=table(20, 4), bias=np.array([[0, 0, 0, 1e-3]], np.float32),
     )  # fmt: skip
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP, "Add", "Add", "Concat"]
     agree(model, result, *batches({"a": (("b",), 10), "c": (("b",), 20)}))
 
@@ -714,7 +717,7 @@ def test_repeated_lookups_are_one() -> None:
         }""",
         W=table(10, 4),
     )
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP, "Relu", "Neg"]
     assert blocks(result) == ["row 0 0 4 0 0:0 0"]
     assert (result.lookups_before, result.lookups_fused) == (2, 2)
@@ -753,7 +756,7 @@ def test_ids_from_a_constant_integer_table() -> None:
         }""",
         CATEGORY=np.array([0, 2, 4, 1]), W=table(5, 4),
     )  # fmt: skip
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == ["Gather", OP]
     agree(model, result, {"item": np.array([0, 3, -1])})
 
@@ -820,7 +823,7 @@ def test_a_dynamic_length_with_further_axes_is_not_pooled_wrongly() -> None:
         }""",
         W=table(10, 4),
     )
-    result = optimize(model)
+    result = fuse_all(model)
     assert OP in op_types(result.model)
     for b, length in ((4, 5), (1, 1), (0, 3)):
         agree(model, result, {"x": ids(b, length, 1, high=10)}, tolerance=FP32_TOLERANCE)
@@ -868,16 +871,14 @@ def test_tables_of_two_types_are_two_nodes() -> None:
         """(int64[b] a) => (float[b,4] y, float16[b,4] z) { y = Gather(A, a) z = Gather(C, a) }""",
         A=table(10, 4), C=table(10, 4, np.float16),
     )  # fmt: skip
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP, OP]
     agree(model, result, {"a": ids(5, high=10)})
 
 
 def test_float16_ids_are_cast_before() -> None:
-    model = parse(
-        "(float16[b] x) => (float[b,4] y) { c = Cast<to=7>(x) y = Gather(W, c) }", W=table(10, 4)
-    )
-    result = optimize(model)
+    model = parse("(float16[b] x) => (float[b,4] y) { c = Cast<to=7>(x) y = Gather(W, c) }", W=table(10, 4))
+    result = fuse_all(model)
     assert op_types(result.model) == ["Cast", OP]
     agree(model, result, {"x": np.array([0.5, 9.4, 3], np.float16)})
 
@@ -1004,7 +1005,7 @@ def test_rows_read_inside_a_branch() -> None:
         }""",
         A=table(10, 4),
     )
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP, "If"]
     for flag in (True, False):
         agree(model, result, {"a": ids(4, high=10), "flag": np.array(flag)})
@@ -1122,7 +1123,7 @@ def test_rows_that_are_expanded_stay_rows() -> None:
         }""",
         W=table(10, 4),
     )
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP, "Expand"]
     agree(model, result, *batches({"a": (("b", 1), 10)}))
 
@@ -1137,7 +1138,7 @@ def test_rows_that_are_transposed_stay_rows() -> None:
         }""",
         W=table(10, 4),
     )
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP, "Transpose", "MatMul"]
     agree(model, result, *batches({"x": (("b", 3), 10)}), tolerance=FP32_TOLERANCE)
 
@@ -1152,7 +1153,7 @@ def test_pairs_picked_from_a_join_stay_picks() -> None:
         }""",
         W=table(10, 4), first=np.array([0, 0, 0, 1, 1, 2]), second=np.array([1, 2, 3, 2, 3, 3]),
     )  # fmt: skip
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP, "Gather", "Gather", "Mul"]
     agree(model, result, *batches({"x": (("b", 4), 10)}))
 
@@ -1181,7 +1182,7 @@ def test_a_split_by_sizes_known_only_at_run_time_stays() -> None:
         }""",
         W=table(10, 4),
     )
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP, "Split"]
     agree(model, result, {"x": ids(3, 4, high=10), "sizes": np.array([1, 3])})
 
@@ -1194,16 +1195,14 @@ def test_squeezing_axes_known_only_at_run_time_stays() -> None:
         }""",
         W=table(10, 4),
     )
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP, "Squeeze"]
     agree(model, result, {"x": ids(3, 1, 1, high=10), "axes": np.array([1])})
 
 
 def test_squeeze_without_axes_takes_a_batch_of_one_away() -> None:
-    model = parse(
-        """(int64[b,1] x) => (float[k, 4] y) { e = Gather(W, x) y = Squeeze(e) }""", W=table(10, 4)
-    )
-    result = optimize(model)
+    model = parse("""(int64[b,1] x) => (float[k, 4] y) { e = Gather(W, x) y = Squeeze(e) }""", W=table(10, 4))
+    result = fuse_all(model)
     assert op_types(result.model) == [OP, "Squeeze"]
     agree(model, result, {"x": ids(3, 1, high=10)}, {"x": ids(1, 1, high=10)})
 
@@ -1218,7 +1217,7 @@ def test_a_dense_branch_that_needs_rows_does_not_hold_up_the_lookups() -> None:
         }""",
         A=table(10, 4), C=table(20, 4),
     )  # fmt: skip
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP, "Softmax", "Concat"]
     agree(model, result, *batches({"a": (("b",), 10), "c": (("b",), 20)}), tolerance=FP32_TOLERANCE)
 
@@ -1246,7 +1245,7 @@ def test_batches_that_may_differ_are_kept_apart() -> None:
         "(int64[users] a, int64[items] c) => (float[n,4] y) { e = Gather(A, a) f = Gather(C, c) y = Mul(e, f) }",
         A=table(10, 4), C=table(20, 4),
     )  # fmt: skip
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP, OP, "Mul"]
     agree(model, result, {"a": ids(1, high=10), "c": ids(7, high=20)}, {"a": ids(7, high=10), "c": ids(7, high=20)})
 
@@ -1290,7 +1289,7 @@ def test_equal_bodies_share_a_name_and_others_get_their_own() -> None:
         }""",
         A=table(10, 4), C=table(20, 4), D=table(10, 8),
     )  # fmt: skip
-    result = optimize(model)
+    result = fuse_all(model)
     assert op_types(result.model) == [OP, OP, f"{OP}_1"]
     assert [f.name for f in result.model.functions] == [OP, f"{OP}_1"]
     agree(model, result, {"a": ids(2, high=10), "c": ids(3, high=20), "d": ids(4, high=10)})

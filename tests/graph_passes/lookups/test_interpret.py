@@ -1,16 +1,17 @@
-"""Hazard: the interpreter takes something for a lookup that is none, takes too much in, or loses an order of dependence."""
+"""Hazard: the interpreter takes something for a lookup that is none, takes too much in, or loses an order of
+dependence."""
 
 from __future__ import annotations
 
 import numpy as np
 import onnx
 import pytest
+
 from dpiframe.graph_passes.canonicalize import Canonicalize
 from dpiframe.graph_passes.lookups.interpret import Interpreter, count_lookups, is_float_table, is_lookup
 from dpiframe.graph_passes.lookups.symbols import Column, Id, Mask, Pooled, TableRow
 from dpiframe.graph_passes.lookups.symbols import Test as Comparison
 from dpiframe.graph_passes.workbench import Workbench
-
 from tests.graph_passes.harness import parse, table
 
 W = table(10, 4)
@@ -67,7 +68,9 @@ def test_what_is_a_lookup(call: str, is_one: bool) -> None:
     assert count_lookups(bench) == is_one
 
 
-@pytest.mark.parametrize(("dtype", "is_one"), [(np.float32, True), (np.float16, True), (np.float64, False), (np.int64, False)])
+@pytest.mark.parametrize(
+    ("dtype", "is_one"), [(np.float32, True), (np.float16, True), (np.float64, False), (np.int64, False)]
+)
 def test_tables_are_floats(dtype: type, is_one: bool) -> None:
     kind = {np.float32: "float", np.float16: "float16", np.float64: "double", np.int64: "int64"}[dtype]
     assert lookups(f"(int64[b] a) => ({kind}[b,4] y) {{ y = Gather(W, a) }}", W=W.astype(dtype)) == [is_one]
@@ -125,11 +128,7 @@ def test_masks_and_pools() -> None:
 
 
 def test_what_ids_are_made_of_does_not_matter() -> None:
-    seen = Seen(
-        parse(
-            "(int64[b] a) => (float[b,4] y) { n = Neg(a) e = Gather(W, n) y = Relu(e) }", W=W
-        )
-    )
+    seen = Seen(parse("(int64[b] a) => (float[b,4] y) { n = Neg(a) e = Gather(W, n) y = Relu(e) }", W=W))
     assert seen.atoms("e") == [TableRow(0, Id(0, 0), 4)] * 4
     assert [t.name for t in seen.interpreter.atoms.sources] == ["n"]
 
@@ -142,8 +141,9 @@ def test_levels_count_what_lies_before() -> None:
                 i2 = Constant<value_ints=[2]>() q = Squeeze(d, i2)
                 g = Gather(N, q) k = Reshape(g, s) y = Relu(k)
             }""",
-            N=np.arange(10, dtype=np.float32)[:, None], s=np.array([-1, 1, 1]),
-        )  # fmt: skip
+            N=np.arange(10, dtype=np.float32)[:, None],
+            s=np.array([-1, 1, 1]),
+        )
     )
     assert [seen.level(name) for name in ("e", "c", "f", "d", "g")] == [1, 1, 2, 2, 3]
 
@@ -184,7 +184,13 @@ def test_a_weight_a_row_is_taken_in() -> None:
 
 
 def test_excluded_nodes_are_opaque() -> None:
-    seen = Seen(parse("(int64[b] a) => (float[b,1,4] y) { e = Gather(W, a) u = Unsqueeze(e, i) y = Relu(u) }", W=W, i=np.array([1])))
+    seen = Seen(
+        parse(
+            "(int64[b] a) => (float[b,1,4] y) { e = Gather(W, a) u = Unsqueeze(e, i) y = Relu(u) }",
+            W=W,
+            i=np.array([1]),
+        )
+    )
     view = next(n for n in seen.bench.graph.nodes if n.op == "Unsqueeze")
     again = Interpreter(seen.bench.graph, seen.bench, {id(view)}).run()
     assert id(view.outputs[0]) not in again.hot
@@ -194,7 +200,12 @@ def test_excluded_nodes_are_opaque() -> None:
 @pytest.mark.parametrize("target", [6, 7])
 def test_casts_of_ids(target: int) -> None:
     # int64 to int32 may wrap: then the cast's own output is the source
-    seen = Seen(parse(f"(int64[b] a, float[b] x) => (float[b,8] y) {{ c = Cast<to={target}>(a) d = Cast<to={target}>(x) e = Gather(W, c) f = Gather(W, d) j = Concat<axis=1>(e, f) y = Relu(j) }}", W=W))
+    seen = Seen(
+        parse(
+            f"(int64[b] a, float[b] x) => (float[b,8] y) {{ c = Cast<to={target}>(a) d = Cast<to={target}>(x) e = Gather(W, c) f = Gather(W, d) j = Concat<axis=1>(e, f) y = Relu(j) }}",
+            W=W,
+        )
+    )
     rows = [seen.atoms(name)[0] for name in ("e", "f")]  # type: ignore[index]
     sources = [seen.interpreter.atoms.sources[row.id.source].name for row in rows]
     assert sources == (["c", "x"] if target == 6 else ["a", "x"])
@@ -204,8 +215,9 @@ def test_large_operands_are_not_looked_at() -> None:
     seen = Seen(
         parse(
             "(int64[b] a, float[b,100] x) => (float[b,100] y) { m = MatMul(x, V) s = Add(m, v) y = Relu(s) }",
-            V=np.zeros((100, 100), np.float32), v=np.zeros(100, np.float32),
-        )  # fmt: skip
+            V=np.zeros((100, 100), np.float32),
+            v=np.zeros(100, np.float32),
+        )
     )
     # neither the weights nor the bias of a dense layer become atoms
     assert len(seen.interpreter.atoms) == 0

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dpiframe.graph_passes.graphs import Node
 from dpiframe.graph_passes.lookups import layout
 from dpiframe.graph_passes.lookups.interpret import Interpreter
 from dpiframe.graph_passes.lookups.symbols import Value
 from dpiframe.graph_passes.workbench import Workbench
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from tests.graph_passes.harness import parse, session
 
 
@@ -48,7 +48,11 @@ def check(model: onnx.ModelProto, *batches: int, columns: tuple[int, ...] = (2, 
 
 def model(steps: str, columns: str = "2,3", opset: int = 20, **constants: Any) -> onnx.ModelProto:
     rank = "float[n,m,k,l,o]"
-    made = parse(f"(float[b,{columns}] x) => ({rank} y) {{ {steps} }}", opset=opset, **{n: np.array(v) for n, v in constants.items()})
+    made = parse(
+        f"(float[b,{columns}] x) => ({rank} y) {{ {steps} }}",
+        opset=opset,
+        **{n: np.array(v) for n, v in constants.items()},
+    )
     made.graph.output[0].type.tensor_type.ClearField("shape")
     return made
 
@@ -135,7 +139,17 @@ def test_every_operator_of_the_tables_is_tried() -> None:
     assert set(layout.VIEWS) | set(layout.PICKS) <= tried
 
 
-@pytest.mark.parametrize("missing", ["Split<axis=1>(x, s)", "Squeeze(x, s)", "Unsqueeze(x, s)", "Slice(x, s, s, s)", "Gather<axis=1>(x, s)", "Tile(x, s)"])
+@pytest.mark.parametrize(
+    "missing",
+    [
+        "Split<axis=1>(x, s)",
+        "Squeeze(x, s)",
+        "Unsqueeze(x, s)",
+        "Slice(x, s, s, s)",
+        "Gather<axis=1>(x, s)",
+        "Tile(x, s)",
+    ],
+)
 def test_operands_known_only_at_run_time(missing: str) -> None:
     outputs = "y, z" if missing.startswith("Split") else "y"
     made = parse(f"(float[b,2,3] x, int64[2] s) => (float[n] y) {{ {outputs} = {missing} }}")

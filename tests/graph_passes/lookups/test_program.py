@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from dpiframe.graph_passes.lookups.program import (
     FORMAT_VERSION,
     STAR,
@@ -20,9 +23,6 @@ from dpiframe.graph_passes.lookups.program import (
     parse_id,
     parse_program,
 )
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from tests.graph_passes.lookups.programs import Case, cases
 
 EXAMPLE = """lookup 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_graphsurgeon as gs
 import pytest
+
 from dpiframe.graph_passes.lookups.symbols import (
     MAX_ELEMENTS,
     POSITION_BITS,
@@ -17,11 +18,13 @@ from dpiframe.graph_passes.lookups.symbols import (
     Penalized,
     Pooled,
     TableRow,
-    Test as Comparison,
     Value,
     WeightSum,
     constant_value,
     source_value,
+)
+from dpiframe.graph_passes.lookups.symbols import (
+    Test as Comparison,
 )
 
 
@@ -31,7 +34,17 @@ def tensor(shape: list | None, dtype: object = np.int64, kind: str = "tensor_typ
 
 def test_each_atom_has_one_code_and_each_code_one_atom() -> None:
     atoms = Atoms()
-    made = [Id(0, 0), Id(0, 1), Column(0, 0), Number(1), Number(1.0), Number(True), Number(0), Number(0.0), Id(0, 0, add=1)]
+    made = [
+        Id(0, 0),
+        Id(0, 1),
+        Column(0, 0),
+        Number(1),
+        Number(1.0),
+        Number(True),
+        Number(0),
+        Number(0.0),
+        Id(0, 0, add=1),
+    ]
     codes = [atoms.code(atom) for atom in made]
     assert len(set(codes)) == len(made)
     assert [atoms.code(atom) for atom in made] == codes
@@ -80,7 +93,17 @@ def test_rows_and_columns(shape: list, axes: tuple[int, ...], sizes: tuple[int, 
 
 @pytest.mark.parametrize(
     "shape",
-    [None, [], ["b", "l", "m"], [3, "b", 2], [3, 2, "b"], ["b", 2, "l"], ["b", 0], [2, "b", "l"], ["b", MAX_ELEMENTS + 1]],
+    [
+        None,
+        [],
+        ["b", "l", "m"],
+        [3, "b", 2],
+        [3, 2, "b"],
+        ["b", 2, "l"],
+        ["b", 0],
+        [2, "b", "l"],
+        ["b", MAX_ELEMENTS + 1],
+    ],
 )
 def test_shapes_that_do_not_tell_rows_from_columns(shape: list | None) -> None:
     assert source_value(tensor(shape), Atoms()) is None
