@@ -53,6 +53,7 @@ add_library(dpiframe_cuda_kernels OBJECT
 set_target_properties(dpiframe_cuda_kernels PROPERTIES
   CUDA_ARCHITECTURES "${architectures}"
   CUDA_RUNTIME_LIBRARY Static
+  CUDA_VISIBILITY_PRESET hidden
   CUDA_STANDARD 17)
 target_compile_options(dpiframe_cuda_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --threads=0>)
 # The runtime is linked in: a library that needed libcudart would not load on a machine without it.

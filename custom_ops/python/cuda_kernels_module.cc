@@ -54,7 +54,8 @@ class PyDeviceArray {
  public:
   explicit PyDeviceArray(const py::array& values) : bytes_(static_cast<size_t>(values.nbytes())), memory_(bytes_) {
     if ((values.flags() & py::array::c_style) == 0) throw std::invalid_argument("arrays must be contiguous");
-    if (bytes_ > 0) CheckCuda(cudaMemcpy(memory_.data(), values.data(), bytes_, cudaMemcpyHostToDevice), "a copy failed");
+    if (bytes_ > 0)
+      CheckCuda(cudaMemcpy(memory_.data(), values.data(), bytes_, cudaMemcpyHostToDevice), "a copy failed");
   }
 
   uintptr_t address() const { return reinterpret_cast<uintptr_t>(memory_.data()); }

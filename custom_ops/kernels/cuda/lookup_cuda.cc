@@ -1,0 +1,250 @@
+#include "lookup_cuda.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "cuda_error.h"
+#include "device_scope.h"
+
+namespace dpiframe::cuda {
+namespace {
+
+constexpr size_t kSectionAlignment = 256;
+constexpr uint64_t kMaxThreads = (uint64_t{1} << 31) - 2 * kBlockThreads;  // of a segment in a launch
+
+size_t Aligned(size_t bytes) { return (bytes + kSectionAlignment - 1) / kSectionAlignment * kSectionAlignment; }
+
+Divisor DivisorFor(uint32_t number) {
+  uint32_t shift = 0;
+  while ((uint64_t{1} << shift) < number) ++shift;
+  return {static_cast<uint32_t>((uint64_t{1} << 32) * ((uint64_t{1} << shift) - number) / number + 1), shift};
+}
+
+// Rows of a chunk that a thread fills, given those for chunks of 16 bytes.
+uint64_t RowsOf(ChunkKind kind, int rows_per_thread) {
+  const int chunk_bytes = 16 >> (static_cast<uint32_t>(kind) % 4);
+  return static_cast<uint64_t>(rows_per_thread * RowsFactor(chunk_bytes));
+}
+
+bool IsPool(ChunkKind kind) { return kind == ChunkKind::kPool16 || kind == ChunkKind::kPoolElement; }
+
+bool FitsAlignment(const void* address, uint32_t alignment) {
+  return reinterpret_cast<uint64_t>(address) % alignment == 0;
+}
+
+uint64_t DivideUp(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+std::string NoCodeMessage(int device) {
+  cudaDeviceProp properties{};
+  std::string capability;
+  if (cudaGetDeviceProperties(&properties, device) == cudaSuccess) {
+    capability = std::to_string(properties.major) + std::to_string(properties.minor);
+  }
+  return "this build of dpiframe holds no code for this GPU; build it with DPIFRAME_CUDA_ARCHITECTURES=" + capability;
+}
+
+}  // namespace
+
+CudaLookup::CudaLookup(const LookupProgram& program, const std::vector<ElementType>& source_types,
+                       ElementType table_type, std::vector<const void*> tables)
+    : plan_(MakeLookupDevicePlan(program, source_types, table_type, tables)), tables_(std::move(tables)) {
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    if (!FitsAlignment(tables_[i], plan_.element_bytes)) {
+      throw MisalignedAddress(MisalignedAddress::Kind::kTable, i, "does not start at a multiple of its elements' size");
+    }
+  }
+  arguments_.element_bytes = plan_.element_bytes;
+  arguments_.clamp = plan_.clamp;
+  device_bytes_ = Aligned(plan_.chunks.size() * sizeof(Lookup)) + Aligned(plan_.chunk_lines.size() * sizeof(uint32_t)) +
+                  Aligned(plan_.pool_chunks.size() * sizeof(PoolChunk)) + Aligned(plan_.pools.size() * sizeof(Pool)) +
+                  Aligned(plan_.groups.size() * sizeof(Group)) + Aligned(plan_.terms.size() * sizeof(Lookup)) +
+                  Aligned(plan_.weights.size() * sizeof(Weight)) + Aligned(plan_.steps.size() * sizeof(Steps)) +
+                  Aligned(plan_.line_count * sizeof(uint64_t)) + kSectionAlignment;
+}
+
+size_t CudaLookup::scratch_bytes() const {
+  return plan_.word_count > kInlineWords ? plan_.word_count * sizeof(uint64_t) : 0;
+}
+
+void CudaLookup::Upload(void* memory) {
+  const uint64_t start = Aligned(reinterpret_cast<uint64_t>(memory));
+  memory_ = reinterpret_cast<char*>(start);
+  device_ = DeviceOf(memory);
+  const DeviceScope scope(device_);
+  char* next = memory_;
+  const auto place = [&](const auto& records) {
+    using Record = typename std::decay_t<decltype(records)>::value_type;
+    const size_t bytes = records.size() * sizeof(Record);
+    if (bytes > 0) scope.CopyToDevice(next, records.data(), bytes);
+    const Record* const at = reinterpret_cast<const Record*>(next);
+    next += Aligned(bytes);
+    return at;
+  };
+  arguments_.chunks = place(plan_.chunks);
+  arguments_.chunk_lines = place(plan_.chunk_lines);
+  arguments_.pool_chunks = place(plan_.pool_chunks);
+  arguments_.pools = place(plan_.pools);
+  arguments_.groups = place(plan_.groups);
+  arguments_.terms = place(plan_.terms);
+  arguments_.weights = place(plan_.weights);
+  arguments_.steps = place(plan_.steps);
+  arguments_.counters = reinterpret_cast<unsigned long long*>(next);
+  if (plan_.line_count > 0) scope.SetZero(next, plan_.line_count * sizeof(uint64_t));
+  int multiprocessors = 1;
+  CheckCuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_),
+            "the GPU's properties can't be read");
+  multiprocessors_ = multiprocessors;
+  // Kernels are loaded at their first use, which must not fall into the capture of a graph.
+  for (const void* kernel : {PlainLookupKernelFor(1), PlainLookupKernelFor(2), PlainLookupKernelFor(4),
+                             LookupKernelFor(plan_.element_bytes)}) {
+    cudaFuncAttributes attributes{};
+    const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel);
+    if (code == cudaErrorNoKernelImageForDevice) throw CudaError(NoCodeMessage(device_), code);
+    CheckCuda(code, "the lookup kernel can't be loaded");
+  }
+}
+
+void CudaLookup::FillWords(const CudaLookupCall& call, uint64_t* words) const {
+  const auto address = [](const void* pointer) { return reinterpret_cast<uint64_t>(pointer); };
+  for (size_t i = 0; i < plan_.source_words.size(); ++i) {
+    words[plan_.source_words[i]] = address(call.sources[i]);
+  }
+  for (const auto& [source, word] : plan_.column_words) words[word] = static_cast<uint64_t>(call.columns[source]);
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    if (tables_[i] == nullptr) words[plan_.table_words[i]] = address(call.tables[i]);
+  }
+}
+
+// Whether every address suits the chunks; throws where one doesn't even suit its elements.
+bool CudaLookup::IsAligned(const CudaLookupCall& call) const {
+  using Kind = MisalignedAddress::Kind;
+  bool aligned = true;
+  const auto check = [&](Kind kind, size_t index, const void* address, uint32_t element, uint32_t alignment) {
+    if (FitsAlignment(address, alignment)) return;
+    if (!FitsAlignment(address, element)) {
+      throw MisalignedAddress(kind, index, "does not start at a multiple of its elements' size");
+    }
+    aligned = false;
+  };
+  for (size_t i = 0; i < plan_.source_alignments.size(); ++i) {
+    check(Kind::kSource, i, call.sources[i], plan_.source_element_bytes[i], plan_.source_alignments[i]);
+  }
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    const void* const address = tables_[i] != nullptr ? tables_[i] : call.tables[i];
+    check(Kind::kTable, i, address, plan_.element_bytes, plan_.table_alignments[i]);
+  }
+  for (size_t i = 0; i < plan_.output_alignments.size(); ++i) {
+    check(Kind::kOutput, i, call.outputs[i], plan_.element_bytes, plan_.output_alignments[i]);
+  }
+  return aligned;
+}
+
+// More rows a thread keep more loads in flight, fewer make more threads.
+int CudaLookup::PlainRows(const CudaLookupCall& call) const {
+  if (call.rows_per_thread != 0) return call.rows_per_thread;
+  uint64_t chunks = 0;
+  for (const SegmentPlan& segment : plan_.segments) chunks += segment.chunk_count;
+  const uint64_t threads = chunks * static_cast<uint64_t>(call.rows);
+  return threads >= static_cast<uint64_t>(multiprocessors_) * 1024 ? 4 : 1;
+}
+
+// Lanes for the terms of a chunk: as many as there are terms, while there are too few chunks to fill the GPU. A thread
+// alone gets through a run quickly, so that lanes pay only where they are many.
+uint32_t CudaLookup::LanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const {
+  uint64_t terms = segment.terms;
+  for (const int source : segment.star_sources) {
+    terms = std::max(terms, segment.terms + static_cast<uint64_t>(call.columns[source]));
+  }
+  const uint64_t items = uint64_t{segment.chunk_count} * static_cast<uint64_t>(call.rows);
+  uint32_t lanes_log2 = 0;
+  while (lanes_log2 < 5 && (uint64_t{1} << lanes_log2) < terms &&
+         (items << (lanes_log2 + 1)) <= static_cast<uint64_t>(multiprocessors_) * 256) {
+    ++lanes_log2;
+  }
+  return segment.has_runs && lanes_log2 < 4 ? 0 : lanes_log2;
+}
+
+void CudaLookup::Launch(const CudaLookupCall& call, cudaStream_t stream) const {
+  if (call.rows == 0) return;
+  Words words;
+  words.memory = nullptr;
+  if (plan_.word_count <= kInlineWords) {
+    FillWords(call, words.values);
+  } else {
+    std::vector<uint64_t> all(plan_.word_count);
+    FillWords(call, all.data());
+    uint64_t* const memory = static_cast<uint64_t*>(call.scratch);
+    for (uint32_t begin = 0; begin < plan_.word_count; begin += kInlineWords) {
+      const uint32_t count = std::min<uint32_t>(kInlineWords, plan_.word_count - begin);
+      std::memcpy(words.values, all.data() + begin, count * sizeof(uint64_t));
+      CheckCuda(LaunchWriteWords(memory + begin, words, count, stream), "a launch failed");
+    }
+    words.memory = memory;
+  }
+  for (size_t begin = 0; begin < plan_.segments.size(); begin += kMaxSegments) {
+    const size_t end = std::min<size_t>(begin + kMaxSegments, plan_.segments.size());
+    LaunchSegments(call, begin, end, words, stream);
+  }
+}
+
+void CudaLookup::LaunchSegments(const CudaLookupCall& call, size_t begin, size_t end, const Words& words,
+                                cudaStream_t stream) const {
+  LookupArguments arguments = arguments_;
+  arguments.rows = call.rows;
+  arguments.aligned = IsAligned(call);
+  arguments.segment_count = static_cast<uint32_t>(end - begin);
+  const bool plain = plan_.plain && arguments.aligned && words.memory == nullptr;
+  const int rows_per_thread = plain ? PlainRows(call) : kGeneralRows;
+  const void* const kernel = plain ? PlainLookupKernelFor(rows_per_thread) : LookupKernelFor(plan_.element_bytes);
+  uint64_t widest = 1;  // threads that a row of some segment takes
+  for (size_t i = begin; i < end; ++i) {
+    const SegmentPlan& plan = plan_.segments[i];
+    Segment& segment = arguments.segments[i - begin];
+    segment.kind = plan.kind;
+    segment.first_chunk = plan.first_chunk;
+    segment.chunk_count = plan.chunk_count;
+    segment.read = plan.read;
+    segment.column_layout = plan.column_layout;
+    segment.shifted = plan.shifted;
+    segment.source = plan.one_source && words.memory == nullptr ? words.values[plan.source_word] : 0;
+    segment.output = reinterpret_cast<uint64_t>(call.outputs[plan.output]);
+    segment.row_bytes = plan.row_bytes;
+    segment.lanes_log2 = IsPool(plan.kind) && arguments.aligned ? LanesLog2(plan, call) : 0;
+    segment.by_chunk_count = DivisorFor(plan.chunk_count);
+    segment.ids.regular = plan.chunks_of_id != 0 && !plan.column_layout;
+    if (segment.ids.regular) {
+      segment.ids = {true, plan.columns, plan.first_column, DivisorFor(plan.chunks_of_id)};
+    }
+    widest = std::max(widest, uint64_t{plan.chunk_count} << segment.lanes_log2);
+  }
+  const int64_t rows_at_once = static_cast<int64_t>(std::max<uint64_t>(1, kMaxThreads / widest));
+  for (int64_t first = 0; first < call.rows; first += rows_at_once) {
+    arguments.first_row = first;
+    arguments.end_row = std::min(first + rows_at_once, call.rows);
+    const uint64_t rows = static_cast<uint64_t>(arguments.end_row - first);
+    uint32_t blocks = 0;
+    for (size_t i = begin; i < end; ++i) {
+      Segment& segment = arguments.segments[i - begin];
+      segment.first_block = blocks;
+      const uint64_t row_groups = IsPool(segment.kind) ? rows : DivideUp(rows, RowsOf(segment.kind, rows_per_thread));
+      const uint64_t threads = row_groups * segment.chunk_count << segment.lanes_log2;
+      blocks += static_cast<uint32_t>(DivideUp(threads, kBlockThreads));
+    }
+    CheckCuda(LaunchLookup(kernel, blocks, arguments, words, stream), "a launch failed");
+  }
+}
+
+std::vector<uint64_t> CudaLookup::ReadCounters() const {
+  std::vector<uint64_t> counts(plan_.line_count);
+  if (!counts.empty()) {
+    DeviceScope(device_).CopyFromDevice(counts.data(), arguments_.counters, counts.size() * sizeof(uint64_t));
+  }
+  return counts;
+}
+
+void CudaLookup::ResetCounters() const {
+  if (plan_.line_count > 0) DeviceScope(device_).SetZero(arguments_.counters, plan_.line_count * sizeof(uint64_t));
+}
+
+}  // namespace dpiframe::cuda

@@ -1,0 +1,78 @@
+// The kernels of FusedMultiGather: each block of threads belongs to a segment of the outputs' chunks.
+#pragma once
+
+#include "lookup_chunks.cuh"
+#include "lookup_pools.cuh"
+#include "lookup_records.h"
+
+namespace dpiframe::cuda {
+
+__device__ __forceinline__ const Segment& SegmentOfBlock(const LookupArguments& a) {
+  uint32_t number = 0;
+  while (number + 1 < a.segment_count && blockIdx.x >= a.segments[number + 1].first_block) ++number;
+  return a.segments[number];
+}
+
+// Plain chunks and copies, addresses aligned and in the parameters: short, and so quick to start.
+template <int kRows>
+__global__ void __launch_bounds__(kBlockThreads, 4)
+    PlainLookupKernel(const __grid_constant__ LookupArguments a, const __grid_constant__ Words words) {
+  const Segment& segment = SegmentOfBlock(a);
+  switch (segment.kind) {
+    case ChunkKind::kPlain16:
+      return FillPlainChunks<kRows, 16>(a, words, segment);
+    case ChunkKind::kPlain8:
+      return FillPlainChunks<kRows, 8>(a, words, segment);
+    case ChunkKind::kPlain4:
+      return FillPlainChunks<kRows, 4>(a, words, segment);
+    case ChunkKind::kPlain2:
+      return FillPlainChunks<kRows, 2>(a, words, segment);
+    case ChunkKind::kCopy16:
+      return FillOtherChunks<true, kRows, 16>(a, words, segment);
+    case ChunkKind::kCopy8:
+      return FillOtherChunks<true, kRows, 8>(a, words, segment);
+    case ChunkKind::kCopy4:
+      return FillOtherChunks<true, kRows, 4>(a, words, segment);
+    case ChunkKind::kCopy2:
+      return FillOtherChunks<true, kRows, 2>(a, words, segment);
+    default:
+      return;
+  }
+}
+
+// Chunks of 16, 8, 4 and 2 bytes that look rows up or copy columns, whatever they need.
+template <int kRows, int kBytes>
+__device__ __forceinline__ void FillAnyChunks(const LookupArguments& a, const Words& words, const Segment& segment) {
+  const bool copy = segment.kind >= ChunkKind::kCopy16;
+  if (!a.aligned) {
+    FillUnalignedChunks<kRows, kBytes>(a, words, segment);
+  } else if (copy) {
+    FillOtherChunks<true, kRows, kBytes>(a, words, segment);
+  } else if (segment.kind >= ChunkKind::kGeneral16 || words.memory != nullptr) {
+    FillOtherChunks<false, kRows, kBytes>(a, words, segment);
+  } else {
+    FillPlainChunks<kRows, kBytes>(a, words, segment);
+  }
+}
+
+// Everything. Element: the type of tables. 2 blocks a multiprocessor keep up to 64 KB of loads in flight, enough to
+// hide the latency of memory.
+template <int kRows, typename Element>
+__global__ void __launch_bounds__(kBlockThreads, 2)
+    LookupKernel(const __grid_constant__ LookupArguments a, const __grid_constant__ Words words) {
+  const Segment& segment = SegmentOfBlock(a);
+  if (segment.kind == ChunkKind::kPool16) return FillPools<Element, 16>(a, words, segment);
+  if (segment.kind == ChunkKind::kPoolElement) return FillPools<Element, sizeof(Element)>(a, words, segment);
+  switch (static_cast<uint32_t>(segment.kind) % 4) {
+    case 0:
+      return FillAnyChunks<kRows, 16>(a, words, segment);
+    case 1:
+      return FillAnyChunks<kRows, 8>(a, words, segment);
+    case 2:
+      return FillAnyChunks<kRows, 4>(a, words, segment);
+    default:
+      return FillAnyChunks<kRows, 2>(a, words, segment);
+  }
+}
+
+}  // namespace dpiframe::cuda

@@ -1,0 +1,37 @@
+#include "lookup_kernel.cuh"
+#include "lookup_launch.h"
+
+namespace dpiframe::cuda {
+namespace {
+
+__global__ void __launch_bounds__(kInlineWords)
+    WriteWords(uint64_t* to, const __grid_constant__ Words words, uint32_t count) {
+  if (threadIdx.x < count) to[threadIdx.x] = words.values[threadIdx.x];
+}
+
+}  // namespace
+
+const void* PlainLookupKernelFor(int rows) {
+  if (rows == 1) return reinterpret_cast<const void*>(&PlainLookupKernel<1>);
+  if (rows == 2) return reinterpret_cast<const void*>(&PlainLookupKernel<2>);
+  return reinterpret_cast<const void*>(&PlainLookupKernel<4>);
+}
+
+const void* LookupKernelFor(uint32_t element_bytes) {
+  if (element_bytes == 4) return reinterpret_cast<const void*>(&LookupKernel<kGeneralRows, float>);
+  return reinterpret_cast<const void*>(&LookupKernel<kGeneralRows, __half>);
+}
+
+cudaError_t LaunchLookup(const void* kernel, uint32_t blocks, const LookupArguments& arguments, const Words& words,
+                         cudaStream_t stream) {
+  void* parameters[] = {const_cast<LookupArguments*>(&arguments), const_cast<Words*>(&words)};
+  return cudaLaunchKernel(kernel, dim3(blocks), dim3(kBlockThreads), parameters, 0, stream);
+}
+
+cudaError_t LaunchWriteWords(uint64_t* to, const Words& words, uint32_t count, cudaStream_t stream) {
+  void* parameters[] = {&to, const_cast<Words*>(&words), &count};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(&WriteWords), dim3(1), dim3(kInlineWords), parameters, 0,
+                          stream);
+}
+
+}  // namespace dpiframe::cuda

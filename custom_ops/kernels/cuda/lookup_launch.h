@@ -1,0 +1,25 @@
+// Launches of the kernels in lookup_launch.cu, for files that a C++ compiler compiles.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "lookup_records.h"
+
+namespace dpiframe::cuda {
+
+// Rows of a chunk of 16 bytes that a thread of the general kernel fills.
+constexpr int kGeneralRows = 4;
+
+// The kernel for plain chunks and copies whose threads fill `rows` rows of a chunk of 16 bytes: 1, 2 or 4.
+const void* PlainLookupKernelFor(int rows);
+
+// The kernel for everything, for tables of elements of 2 or 4 bytes.
+const void* LookupKernelFor(uint32_t element_bytes);
+
+cudaError_t LaunchLookup(const void* kernel, uint32_t blocks, const LookupArguments& arguments, const Words& words,
+                         cudaStream_t stream);
+
+// Writes the first `count` values to device memory.
+cudaError_t LaunchWriteWords(uint64_t* to, const Words& words, uint32_t count, cudaStream_t stream);
+
+}  // namespace dpiframe::cuda

@@ -1,0 +1,219 @@
+// A lookup program as records in device memory: plain data that the host writes once and threads read.
+//
+// The work is cut into *chunks*: up to 16 bytes of an output row, which one thread fills for a few rows. What changes
+// from call to call (addresses of sources, lengths) comes as an array of 64-bit *words*.
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define DPIFRAME_BOTH __host__ __device__ __forceinline__
+#else
+#define DPIFRAME_BOTH inline
+#endif
+
+namespace dpiframe::cuda {
+
+constexpr int kInlineWords = 384;  // so many words travel as kernel parameters, the limit for all of which is 4 KB
+constexpr int kMaxSegments = 10;   // of one launch, for the same reason
+constexpr int kBlockThreads = 256;
+
+// How a value of a source is read. A constant id is not read at all.
+enum class Read : uint8_t { kInt32, kInt64, kFloat32, kFloat64, kFloat16, kConstant };
+
+// Stands for a number of columns that the call brings, in the word after the source's address.
+constexpr uint32_t kDynamicColumns = 0xffffffffu;
+
+// Where a value comes from, in 64 bits: rows of its table (0: it is copied, not looked up), the source's word, and how
+// it is read.
+struct Facts {
+  static constexpr int kRowBits = 41;
+  static constexpr int kWordBits = 16;
+  static constexpr int kReadShift = kRowBits + kWordBits;
+  static constexpr int kStepsBit = 60;
+  static constexpr int kDynamicTableBit = 61;
+  static constexpr int kCountingBit = 62;
+  static constexpr int kHalfBit = 63;
+
+  uint64_t bits;
+
+  DPIFRAME_BOTH int64_t table_rows() const { return static_cast<int64_t>(bits & ((uint64_t{1} << kRowBits) - 1)); }
+  DPIFRAME_BOTH uint32_t word() const { return static_cast<uint32_t>(bits >> kRowBits) & 0xffffu; }
+  DPIFRAME_BOTH Read read() const { return static_cast<Read>(static_cast<uint32_t>(bits >> kReadShift) & 7u); }
+  DPIFRAME_BOTH bool is_copy() const { return table_rows() == 0; }
+  DPIFRAME_BOTH bool has(int bit) const { return (bits >> bit & 1) != 0; }
+  DPIFRAME_BOTH bool has_steps() const { return has(kStepsBit); }
+  DPIFRAME_BOTH bool dynamic_table() const { return has(kDynamicTableBit); }
+  DPIFRAME_BOTH bool counts_bad_ids() const { return has(kCountingBit); }  // one chunk of each looked-up row does
+  DPIFRAME_BOTH bool to_half() const { return has(kHalfBit); }             // float32 copied to float16
+
+  static Facts Of(int64_t table_rows, uint32_t word, Read read) {
+    return {static_cast<uint64_t>(table_rows) | uint64_t{word} << kRowBits | static_cast<uint64_t>(read) << kReadShift};
+  }
+  DPIFRAME_BOTH Facts With(int bit, bool set) const {
+    const uint64_t mask = uint64_t{1} << bit;
+    return {set ? bits | mask : bits & ~mask};
+  }
+};
+
+// Address of a table's row 0, from the first element that is looked up on. For a table that a call may change: its word
+// in the top 16 bits and the offset below.
+struct TableBase {
+  static constexpr int kOffsetBits = 48;
+  uint64_t bits;
+
+  DPIFRAME_BOTH uint32_t word() const { return static_cast<uint32_t>(bits >> kOffsetBits); }
+  DPIFRAME_BOTH uint64_t offset() const { return bits & ((uint64_t{1} << kOffsetBits) - 1); }
+};
+
+// A looked-up row, or a source's columns where they are copied.
+struct alignas(16) Lookup {
+  TableBase base;
+  Facts facts;
+  uint32_t stride;   // bytes of a table row
+  uint32_t column;   // of the source; a constant id: its low half
+  uint32_t columns;  // of the source, 0 where it has the layout [columns, rows]; a constant id: its high half
+  uint32_t extra;    // a chunk: its place in the output row, in chunks; a term: its line
+};
+
+// Arithmetic on an id. A div or mod of 0 stands for no such step.
+struct Steps {
+  int64_t div;
+  int64_t mod;
+  int64_t mul;
+  int64_t add;
+};
+
+enum class WeightRule : uint8_t { kOne, kNotEqual, kLess, kColumn };
+
+// The weight of a pooled term. In a run of terms, position i adds i times the steps.
+struct alignas(16) Weight {
+  int64_t number;
+  uint32_t column;
+  uint32_t columns;  // as in Lookup
+  int32_t steps;     // index into the list of steps
+  uint16_t word;
+  WeightRule rule;
+  Read read;
+  bool same_as_id;  // it compares the value of the term's own id
+  bool has_steps;
+  uint8_t number_step;
+  uint8_t column_step;
+};
+
+// A run stands for terms with consecutive columns. A plain one reads int32 or int64 as they stand in a source of the
+// layout [rows, columns], from a table with a fixed address and at most 2^32 rows, and either has no weights or
+// compares its ids with a number.
+enum class GroupKind : uint32_t { kSingle, kRun, kPlainRun, kPlainMaskedRun };
+
+// Terms of a pool that are joined by one loop.
+struct alignas(16) Group {
+  uint32_t first_term;
+  uint32_t count;  // or kDynamicColumns
+  GroupKind kind;
+  uint32_t line_step;
+};
+
+enum class PoolRule : uint16_t { kSum, kMean, kMax };
+
+struct alignas(16) Pool {
+  uint32_t first_group;
+  uint32_t group_count;
+  PoolRule rule;
+  bool weighted;
+  float x;
+};
+
+struct alignas(16) PoolChunk {
+  uint32_t pool;
+  uint32_t offset;  // bytes from the start of the pooled rows
+  uint32_t place;   // in the output row, in chunks
+  uint32_t counts_bad_ids;
+};
+
+// A plain chunk looks a row up in a table with a fixed address and at most 2^32 rows, by an int32 or int64 to which a
+// number may be added; any other looked-up row is a general one.
+enum class ChunkKind : uint32_t {
+  kPlain16,
+  kPlain8,
+  kPlain4,
+  kPlain2,
+  kGeneral16,
+  kGeneral8,
+  kGeneral4,
+  kGeneral2,
+  kCopy16,
+  kCopy8,
+  kCopy4,
+  kCopy2,
+  kPool16,
+  kPoolElement
+};
+
+// Smaller chunks are filled for more rows at a time, to keep as many bytes of loads in flight.
+constexpr DPIFRAME_BOTH int RowsFactor(int chunk_bytes) { return chunk_bytes == 16 ? 1 : 2; }
+
+// Division of numbers below 2^31 by a constant as a multiplication (Granlund and Montgomery, 1994, figure 4.1).
+struct Divisor {
+  uint32_t multiplier;
+  uint32_t shift;
+};
+
+// Where the ids of a regular segment lie: one source of the layout [rows, columns], and one column after the other,
+// each the id of as many chunks. Then ids can be read before the chunks' records are there.
+struct RegularIds {
+  bool regular;
+  uint32_t columns;
+  uint32_t first_column;
+  Divisor chunks_of_id;
+};
+
+// Chunks of one output and one kind; blocks of threads from first_block on fill them.
+struct Segment {
+  uint32_t first_block;
+  ChunkKind kind;
+  uint32_t first_chunk;
+  uint32_t chunk_count;
+  Divisor by_chunk_count;
+  uint32_t lanes_log2;  // of a pool: how many threads share the terms of a chunk
+  Read read;            // of plain chunks: that of all
+  bool column_layout;   // of plain chunks: that of all sources
+  bool shifted;         // of plain chunks: whether numbers are added to the ids
+  uint64_t source;      // of plain chunks: that of all, 0 where they have several
+  uint64_t output;
+  uint64_t row_bytes;
+  RegularIds ids;  // of plain chunks
+};
+
+// What a launch needs. First what every thread reads comes together: parameters are fetched by lines of 64 bytes.
+struct LookupArguments {
+  const Lookup* chunks;
+  int64_t rows;       // R
+  int64_t first_row;  // of this launch
+  int64_t end_row;
+  uint32_t segment_count;
+  uint32_t element_bytes;
+  bool clamp;
+  bool aligned;  // every address suits the chunks' sizes
+  Segment segments[kMaxSegments];
+  const uint32_t* chunk_lines;
+  const PoolChunk* pool_chunks;
+  const Pool* pools;
+  const Group* groups;
+  const Lookup* terms;
+  const Weight* weights;
+  const Steps* steps;            // of each line, then of weights
+  unsigned long long* counters;  // of each line
+};
+
+// The words of a call: as kernel parameters or, where there are too many, in device memory.
+struct Words {
+  const uint64_t* memory;  // null: they are here
+  uint64_t values[kInlineWords];
+  DPIFRAME_BOTH uint64_t operator[](uint32_t i) const { return memory != nullptr ? memory[i] : values[i]; }
+};
+
+static_assert(sizeof(Lookup) == 32 && sizeof(Weight) == 32 && sizeof(Group) == 16 && sizeof(Pool) == 16);
+static_assert(sizeof(LookupArguments) + sizeof(Words) <= 4096);
+
+}  // namespace dpiframe::cuda
