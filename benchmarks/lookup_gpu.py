@@ -1,10 +1,10 @@
 """The fused lookup on a GPU beside a copy, PyTorch, ONNX Runtime and FBGEMM, all in one run.
 
-    python benchmarks/lookup_gpu.py [--only goals|sensitivity|bags] [--results FOLDER]
+    python benchmarks/lookup_gpu.py [--only goals|sensitivity|bags] [--results FOLDER] [--plot]
 
 Device time in microseconds, ids in device memory to joined embeddings in device memory. Every peer works on the same
 tables and ids, and its answers are checked first. Buffers are rotated so that inputs and outputs don't stay in the L2
-cache. What isn't installed is left out by name. Writes lookup_gpu.csv and lookup_gpu.png.
+cache. What isn't installed is left out. Writes lookup_gpu.csv and lookup_gpu.png; --plot draws the latter again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 import argparse
 import csv
 import datetime
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,13 +82,15 @@ class Data:
         return [torch.empty(self.case.batch, self.case.fields * self.case.dim, device="cuda") for _ in self.ids]
 
 
-def lookup_program(case: Case, rows: int) -> str:
+def lookup_program(case: Case, rows: int, separate: bool) -> str:
     dim, length = case.dim, case.length
-    lines = ["lookup 1", "rows 1", "bad error", f"source {case.fields * length} row"]
+    lines = ["lookup 1", "rows 1", "bad error"]
+    lines += ["source 1 row"] * case.fields if separate else [f"source {case.fields * length} row"]
     lines += [f"table {rows} {dim}"] * case.fields + [f"output {case.fields * dim}"]
     for field in range(case.fields):
         if not case.pooling:
-            lines.append(f"row 0 {field * dim} {dim} {field} 0:{field} 0")
+            column = f"{field}:0" if separate else f"0:{field}"
+            lines.append(f"row 0 {field * dim} {dim} {field} {column} 0")
             continue
         lines.append(f"pool 0 {field * dim} {dim} {case.pooling} {length} 0")
         for position in range(field * length, (field + 1) * length):
@@ -96,20 +99,27 @@ def lookup_program(case: Case, rows: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def ours(data: Data, rows_per_thread: int = 0) -> list[Work]:
+def ours(data: Data, separate: bool = False) -> list[Work]:
+    """The kernel: ids as one matrix or, `separate`, as an input for each field."""
     from dpiframe.custom_ops._cuda_kernels import CudaLookup
 
-    program = lookup_program(data.case, data.rows)
+    case = data.case
     tables = [table.data_ptr() for table in data.tables]
-    lookup = CudaLookup(program, ["int64"], "float32", tables)
-    columns = [data.case.fields * data.case.length]
+    sources = case.fields if separate else 1
+    lookup = CudaLookup(lookup_program(case, data.rows, separate), ["int64"] * sources, "float32", tables)
+    columns = [1] * sources if separate else [case.fields * case.length]
+    inputs = [[ids[:, i, 0].contiguous() for i in range(case.fields)] if separate else [ids] for ids in data.ids]
 
-    def work(ids: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    def work(ids: list[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
         stream = torch.cuda.current_stream().cuda_stream
-        lookup.launch(data.case.batch, [ids.data_ptr()], columns, tables, [output.data_ptr()], stream, rows_per_thread)
+        lookup.launch(case.batch, [i.data_ptr() for i in ids], columns, tables, [output.data_ptr()], stream)
         return output
 
-    return [lambda i=i, o=o: work(i, o) for i, o in zip(data.ids, data.outputs(), strict=True)]
+    return [lambda i=i, o=o: work(i, o) for i, o in zip(inputs, data.outputs(), strict=True)]
+
+
+def ours_separate(data: Data) -> list[Work]:
+    return ours(data, separate=True)
 
 
 def torch_embeddings(data: Data) -> list[Work]:
@@ -223,6 +233,7 @@ Timer = Callable[[list[Work]], float]
 # Peer: how its works are made, how they are timed, and whether it also pools.
 PEERS: dict[str, tuple[Callable[[Data], list[Work]], Timer, bool]] = {
     "dpiframe": (ours, graph_us, True),
+    "dpiframe, an input a field": (ours_separate, graph_us, False),
     "pytorch graph": (torch_embeddings, graph_us, True),
     "pytorch eager": (torch_embeddings, eager_us, True),
     "pytorch one table": (torch_one_table, graph_us, False),
@@ -263,10 +274,14 @@ def measure(case: Case) -> Iterator[tuple[str, float, int]]:
             continue
         try:
             works = make(data)
+            torch.testing.assert_close(works[0](), expected, rtol=1e-5, atol=1e-5)
+            us = timer(works)
         except ImportError:
             continue
-        torch.testing.assert_close(works[0](), expected, rtol=1e-5, atol=1e-5)
-        yield peer, timer(works), data.moved_bytes
+        except Exception as error:  # one peer's trouble should not cost the others' numbers
+            print(f"{peer}: {type(error).__name__}: {str(error).splitlines()[0]}", file=sys.stderr)
+            continue
+        yield peer, us, data.moved_bytes
 
 
 def versions() -> dict[str, str]:
@@ -286,7 +301,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def plot(rows: list[dict[str, object]], path: Path) -> None:
+def plot(rows: Sequence[Mapping[str, object]], path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -316,11 +331,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=("goals", "sensitivity", "bags"), default="")
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--plot", action="store_true", help="only draw what lookup_gpu.csv holds")
     arguments = parser.parse_args()
+    table = arguments.results / "lookup_gpu.csv"
+    if arguments.plot:
+        with table.open(newline="") as file:
+            plot(list(csv.DictReader(file)), table.with_suffix(".png"))
+        return
     common = {"date": datetime.date.today().isoformat(), "card": torch.cuda.get_device_name(), **versions()}
     rows: list[dict[str, object]] = []
     arguments.results.mkdir(parents=True, exist_ok=True)
-    with torch.cuda.stream(torch.cuda.Stream()), (arguments.results / "lookup_gpu.csv").open("w", newline="") as file:
+    with torch.cuda.stream(torch.cuda.Stream()), table.open("w", newline="") as file:
         writer = None
         for case in cases(arguments.only):
             times: dict[str, float] = {}
@@ -336,7 +357,7 @@ def main() -> None:
             name = f"{case.study} {case.batch}x{case.fields}x{case.dim} {case.ids} {case.bag} {case.pooling}".strip()
             print(f"{name}: " + ", ".join(f"{peer} {us:.2f}" for peer, us in times.items()), flush=True)
     if not arguments.only or arguments.only == "sensitivity":
-        plot(rows, arguments.results / "lookup_gpu.png")
+        plot(rows, table.with_suffix(".png"))
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ PYBIND11_MODULE(_cuda_kernels, module) {
           py::arg("outputs"), py::arg("stream"), py::arg("rows_per_thread") = 0,
           "Puts the work on a stream and returns. All addresses are in device memory and aren't checked; `columns` has "
           "the number of values a row of each source. Launches of one object must not overlap where the program has "
-          "more than 384 sources, outputs and changing tables. rows_per_thread: 1, 2, 4, or 0 for what suits the size.")
+          "more than 384 sources, outputs and changing tables. rows_per_thread: 1, 4, or 0 for what suits the size.")
       .def_property_readonly("bad_id_counts", &PyCudaLookup::BadIdCounts,
                              "Ids outside their table so far, one count for each row and term line.");
 }

@@ -102,7 +102,7 @@ class CudaLookupProgram:
             addresses,
             [output.address for output in outputs],
             stream=0,
-            rows_per_thread={1: 0, 2: 1, 3: 2}.get(threads, 4),
+            rows_per_thread={1: 0, 2: 1}.get(threads, 4),
         )
         self.arrays: list[Any] = [on_device, device_tables]  # the counters are read later
         return [output.read().reshape(shape) for output, shape in zip(outputs, shape.shapes, strict=True)]

@@ -27,7 +27,10 @@ build() {
   rm -rf "$site" && mkdir -p "$site/dpiframe/custom_ops" &&
     ln -s "$PWD"/dpiframe/* "$PWD/export" "$PWD/graph_passes" "$PWD/models" "$site/dpiframe/" &&
     ln -s "$PWD"/custom_ops/*.py "$build"/custom_ops/*.so "$site/dpiframe/custom_ops/" &&
-    ln -s "$PWD/tests" "$PWD/benchmarks" "$site/"
+    ln -s "$PWD/tests" "$PWD/benchmarks" "$site/" &&
+    mkdir "$site/dpiframe-0.dist-info" &&
+    { echo 'Metadata-Version: 2.1'; sed -n 's/^name = "\(.*\)"/Name: \1/p; s/^version = "\(.*\)"/Version: \1/p' pyproject.toml; } \
+      >"$site/dpiframe-0.dist-info/METADATA"
 }
 
 tests() {  # ARGUMENTS: of pytest

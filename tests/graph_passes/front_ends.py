@@ -97,7 +97,7 @@ class FrontEnd:
         return name
 
     def lookup(self) -> None:
-        length = self.pick([None, None, 1, 2, 3])
+        length = self.pick([None, None, 1, 2, 3, 30])
         ids, high = self.ids(length)  # type: ignore[arg-type]
         dim = self.integer(1, 4)
         tables = [n for n, t in self.initializers.items() if n.startswith("table") and len(t) >= high]

@@ -12,7 +12,7 @@ from tests.graph_passes.harness import FP32_TOLERANCE, agree, optimize
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
 
 
-@settings(max_examples=250, **SETTINGS)  # type: ignore[arg-type]
+@settings(max_examples=120, **SETTINGS)  # type: ignore[arg-type]
 @given(front_ends(), st.sampled_from(["error", "zero", "clamp"]))
 def test_any_front_end_gives_the_same_answers(made: tuple[onnx.ModelProto, FrontEnd], bad_ids: str) -> None:
     model, front_end = made
@@ -22,7 +22,7 @@ def test_any_front_end_gives_the_same_answers(made: tuple[onnx.ModelProto, Front
     agree(model, result, *cases, tolerance=FP32_TOLERANCE, reference=False)
 
 
-@settings(max_examples=60, **SETTINGS)  # type: ignore[arg-type]
+@settings(max_examples=30, **SETTINGS)  # type: ignore[arg-type]
 @given(front_ends())
 def test_any_front_end_means_the_same_to_the_reference(made: tuple[onnx.ModelProto, FrontEnd]) -> None:
     model, front_end = made

@@ -17,7 +17,7 @@ from dpiframe.graph_passes.functions import (
 )
 from dpiframe.graph_passes.graphs import Node
 from dpiframe.graph_passes.workbench import Workbench
-from tests.graph_passes.harness import fuse_all, OP, agree, ids, op_types, optimize, parse, table
+from tests.graph_passes.harness import OP, agree, fuse_all, ids, op_types, parse, table
 
 
 def bench(functions: str = "", imports: str = "") -> Workbench:

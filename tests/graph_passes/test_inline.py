@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from dpiframe.graph_passes.inline import inline_lookup_functions
-from tests.graph_passes.harness import fuse_all, OP, agree, ids, op_types, optimize, parse, session, table
+from tests.graph_passes.harness import OP, agree, fuse_all, ids, op_types, optimize, parse, session, table
 
 
 def model_with(functions: str, nodes: str, imports: str = ', "local": 1', **options: object) -> onnx.ModelProto:

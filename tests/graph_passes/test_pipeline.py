@@ -12,12 +12,12 @@ from dpiframe.graph_passes.pipeline import PASSES, count_nodes, optimize_model
 from dpiframe.graph_passes.workbench import Workbench
 from tests.graph_passes.everything import everything
 from tests.graph_passes.harness import (
-    fuse_all,
     OP,
     agree,
     batches,
     blocks,
     changes,
+    fuse_all,
     gives,
     ids,
     op_types,

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from dpiframe.graph_passes.graphs import Node, replace_uses
 from dpiframe.graph_passes.workbench import Workbench
 from tests.graph_passes.everything import everything
-from tests.graph_passes.harness import fuse_all, agree, ids, op_types, optimize, parse, same_interface, table
+from tests.graph_passes.harness import agree, fuse_all, ids, op_types, optimize, parse, same_interface, table
 
 
 def test_everything_comes_back_as_it_went_in() -> None:

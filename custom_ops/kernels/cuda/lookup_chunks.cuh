@@ -132,10 +132,10 @@ __device__ __forceinline__ void FillPlainChunks(const LookupArguments& a, const 
   const ChunkPlace place = ChunkPlaceOf<kRowsPerThread, kBytes>(a, segment);
   if (place.row >= a.end_row) return;
   const Lookup chunk = LoadRecord(a.chunks + place.index);
-  if (segment.ids.regular) {
-    FillPlainOfId<kRows, kBytes, true>(a, words, segment, chunk, place.index, place.row);
+  if (segment.read == Read::kInt64) {
+    FillPlain<kRows, kBytes, int64_t>(a, words, segment, chunk, place.index, place.row);
   } else {
-    FillPlainOfId<kRows, kBytes, false>(a, words, segment, chunk, place.index, place.row);
+    FillPlain<kRows, kBytes, int32_t>(a, words, segment, chunk, place.index, place.row);
   }
 }
 

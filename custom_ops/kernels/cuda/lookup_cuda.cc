@@ -96,8 +96,7 @@ void CudaLookup::Upload(void* memory) {
             "the GPU's properties can't be read");
   multiprocessors_ = multiprocessors;
   // Kernels are loaded at their first use, which must not fall into the capture of a graph.
-  for (const void* kernel : {PlainLookupKernelFor(1), PlainLookupKernelFor(2), PlainLookupKernelFor(4),
-                             LookupKernelFor(plan_.element_bytes)}) {
+  for (const void* kernel : {PlainLookupKernelFor(1), PlainLookupKernelFor(4), LookupKernelFor(plan_.element_bytes)}) {
     cudaFuncAttributes attributes{};
     const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel);
     if (code == cudaErrorNoKernelImageForDevice) throw CudaError(NoCodeMessage(device_), code);
@@ -142,7 +141,7 @@ bool CudaLookup::IsAligned(const CudaLookupCall& call) const {
 
 // More rows a thread keep more loads in flight, fewer make more threads.
 int CudaLookup::PlainRows(const CudaLookupCall& call) const {
-  if (call.rows_per_thread != 0) return call.rows_per_thread;
+  if (call.rows_per_thread != 0) return call.rows_per_thread == 1 ? 1 : 4;
   uint64_t chunks = 0;
   for (const SegmentPlan& segment : plan_.segments) chunks += segment.chunk_count;
   const uint64_t threads = chunks * static_cast<uint64_t>(call.rows);
@@ -212,10 +211,6 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, size_t begin, size_t
     segment.row_bytes = plan.row_bytes;
     segment.lanes_log2 = IsPool(plan.kind) && arguments.aligned ? LanesLog2(plan, call) : 0;
     segment.by_chunk_count = DivisorFor(plan.chunk_count);
-    segment.ids.regular = plan.chunks_of_id != 0 && !plan.column_layout;
-    if (segment.ids.regular) {
-      segment.ids = {true, plan.columns, plan.first_column, DivisorFor(plan.chunks_of_id)};
-    }
     widest = std::max(widest, uint64_t{plan.chunk_count} << segment.lanes_log2);
   }
   const int64_t rows_at_once = static_cast<int64_t>(std::max<uint64_t>(1, kMaxThreads / widest));

@@ -32,7 +32,7 @@ struct CudaLookupCall {
   const void* const* tables;   // read where the address wasn't fixed at creation; may be null where all were
   void* const* outputs;
   void* scratch;            // scratch_bytes() bytes, this call's until its work is done
-  int rows_per_thread = 0;  // 1, 2 or 4; 0: what suits the size
+  int rows_per_thread = 0;  // 1 or 4; 0: what suits the size
 };
 
 class CudaLookup {

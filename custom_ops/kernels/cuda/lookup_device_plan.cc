@@ -344,7 +344,10 @@ class Builder {
   void AddSegments() {
     for (const auto& [key, pieces] : pieces_) {
       SegmentPlan segment{};
-      DescribeIds(pieces, &segment);
+      segment.source_word = pieces[0].lookup.facts.word();
+      segment.one_source = std::all_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
+        return piece.lookup.facts.word() == segment.source_word;
+      });
       AddSegment(key, plan_.chunks.size(), pieces.size(), segment);
       for (const Piece& piece : pieces) {
         plan_.chunks.push_back(piece.lookup);
@@ -355,24 +358,6 @@ class Builder {
       AddSegment(key, plan_.pool_chunks.size(), pieces.size(), pool_terms_[key]);
       plan_.pool_chunks.insert(plan_.pool_chunks.end(), pieces.begin(), pieces.end());
     }
-  }
-
-  // Whether all ids come from one source, and from its columns in order.
-  static void DescribeIds(const std::vector<Piece>& pieces, SegmentPlan* segment) {
-    const Lookup& first = pieces[0].lookup;
-    segment->source_word = first.facts.word();
-    segment->one_source = std::all_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
-      return piece.lookup.facts.word() == first.facts.word();
-    });
-    if (!segment->one_source || first.columns == 0) return;
-    uint32_t each = 0;
-    while (each < pieces.size() && pieces[each].lookup.column == first.column) ++each;
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      if (pieces[i].lookup.column != first.column + i / each) return;
-    }
-    segment->chunks_of_id = each;
-    segment->first_column = first.column;
-    segment->columns = first.columns;
   }
 
   void AddSegment(const SegmentKey& key, size_t first, size_t count, SegmentPlan segment) {

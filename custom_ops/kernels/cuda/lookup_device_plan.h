@@ -30,9 +30,6 @@ struct SegmentPlan {
   uint64_t row_bytes;
   uint32_t source_word = 0;  // of plain chunks: that of all
   bool one_source = false;
-  uint32_t chunks_of_id = 0;  // of a regular segment, see RegularIds; else 0
-  uint32_t first_column = 0;
-  uint32_t columns = 0;
   uint64_t terms = 0;
   std::vector<int> star_sources;
   bool has_runs = false;

@@ -13,7 +13,6 @@ __global__ void __launch_bounds__(kInlineWords)
 
 const void* PlainLookupKernelFor(int rows) {
   if (rows == 1) return reinterpret_cast<const void*>(&PlainLookupKernel<1>);
-  if (rows == 2) return reinterpret_cast<const void*>(&PlainLookupKernel<2>);
   return reinterpret_cast<const void*>(&PlainLookupKernel<4>);
 }
 

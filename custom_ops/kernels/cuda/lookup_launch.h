@@ -10,7 +10,7 @@ namespace dpiframe::cuda {
 // Rows of a chunk of 16 bytes that a thread of the general kernel fills.
 constexpr int kGeneralRows = 4;
 
-// The kernel for plain chunks and copies whose threads fill `rows` rows of a chunk of 16 bytes: 1, 2 or 4.
+// The kernel for plain chunks and copies whose threads fill `rows` rows of a chunk of 16 bytes: 1 or 4.
 const void* PlainLookupKernelFor(int rows);
 
 // The kernel for everything, for tables of elements of 2 or 4 bytes.

@@ -26,8 +26,7 @@ __device__ __forceinline__ uint32_t ResolveIds(const LookupArguments& a, const L
   return zeros;
 }
 
-// kRows rows of a chunk, ids lying id_step bytes apart. The ids may be known before the chunk, which is on its way from
-// memory: so all that takes the chunk's fields comes behind their reads.
+// kRows rows of a chunk, ids lying id_step bytes apart.
 template <int kRows, int kBytes, typename Id>
 __device__ __forceinline__ void FillPlainRows(const LookupArguments& a, const Lookup& chunk, uint32_t index,
                                               const char* first_id, int64_t id_step, int64_t shift, char* output_row,
@@ -62,19 +61,14 @@ __device__ __forceinline__ void FillPlainRows(const LookupArguments& a, const Lo
   for (int u = 0; u < kRows; ++u) *reinterpret_cast<Vector<kBytes>*>(output + u * row_bytes) = values[u];
 }
 
-template <int kRows, int kBytes, bool kRegular, typename Id>
+template <int kRows, int kBytes, typename Id>
 __device__ __forceinline__ void FillPlain(const LookupArguments& a, const Words& words, const Segment& segment,
                                           const Lookup& chunk, uint32_t index, int64_t row) {
   const int64_t shift = segment.shifted ? a.steps[a.chunk_lines[index]].add : 0;
-  const bool by_columns = !kRegular && segment.column_layout;
-  const uint32_t columns = kRegular ? segment.ids.columns : chunk.columns;
-  const uint32_t column = kRegular
-                              ? segment.ids.first_column + Divide(index - segment.first_chunk, segment.ids.chunks_of_id)
-                              : chunk.column;
-  const char* const source = reinterpret_cast<const char*>(
-      kRegular || segment.source != 0 ? segment.source : words.values[chunk.facts.word()]);
-  const int64_t first = by_columns ? column * a.rows + row : row * columns + column;
-  const int64_t id_step = (by_columns ? 1 : int64_t{columns}) * static_cast<int64_t>(sizeof(Id));
+  const char* const source =
+      reinterpret_cast<const char*>(segment.source != 0 ? segment.source : words.values[chunk.facts.word()]);
+  const int64_t first = segment.column_layout ? chunk.column * a.rows + row : row * chunk.columns + chunk.column;
+  const int64_t id_step = (segment.column_layout ? 1 : int64_t{chunk.columns}) * static_cast<int64_t>(sizeof(Id));
   const char* first_id = source + first * static_cast<int64_t>(sizeof(Id));
   char* output_row = reinterpret_cast<char*>(segment.output) + row * segment.row_bytes;
   if (row + kRows <= a.end_row) {
@@ -86,16 +80,6 @@ __device__ __forceinline__ void FillPlain(const LookupArguments& a, const Words&
     FillPlainRows<1, kBytes, Id>(a, chunk, index, first_id, id_step, shift, output_row, segment.row_bytes);
     first_id += id_step;
     output_row += segment.row_bytes;
-  }
-}
-
-template <int kRows, int kBytes, bool kRegular>
-__device__ __forceinline__ void FillPlainOfId(const LookupArguments& a, const Words& words, const Segment& segment,
-                                              const Lookup& chunk, uint32_t index, int64_t row) {
-  if (segment.read == Read::kInt64) {
-    FillPlain<kRows, kBytes, kRegular, int64_t>(a, words, segment, chunk, index, row);
-  } else {
-    FillPlain<kRows, kBytes, kRegular, int32_t>(a, words, segment, chunk, index, row);
   }
 }
 

@@ -265,7 +265,7 @@ __device__ __forceinline__ void JoinPlainRun(const LookupArguments& a, const Wor
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       rows[b] = Vector<kBytes>{};
-      if ((zeros >> b & 1) != 0) continue;
+      if (first + b >= count || (zeros >> b & 1) != 0) continue;
       rows[b] = LoadAs<Vector<kBytes>>(table + uint64_t{ids[b]} * term.stride);
     }
 #pragma unroll

@@ -15,7 +15,7 @@
 namespace dpiframe::cuda {
 
 constexpr int kInlineWords = 384;  // so many words travel as kernel parameters, the limit for all of which is 4 KB
-constexpr int kMaxSegments = 10;   // of one launch, for the same reason
+constexpr int kMaxSegments = 12;   // of one launch, for the same reason
 constexpr int kBlockThreads = 256;
 
 // How a value of a source is read. A constant id is not read at all.
@@ -159,15 +159,6 @@ struct Divisor {
   uint32_t shift;
 };
 
-// Where the ids of a regular segment lie: one source of the layout [rows, columns], and one column after the other,
-// each the id of as many chunks. Then ids can be read before the chunks' records are there.
-struct RegularIds {
-  bool regular;
-  uint32_t columns;
-  uint32_t first_column;
-  Divisor chunks_of_id;
-};
-
 // Chunks of one output and one kind; blocks of threads from first_block on fill them.
 struct Segment {
   uint32_t first_block;
@@ -182,7 +173,6 @@ struct Segment {
   uint64_t source;      // of plain chunks: that of all, 0 where they have several
   uint64_t output;
   uint64_t row_bytes;
-  RegularIds ids;  // of plain chunks
 };
 
 // What a launch needs. First what every thread reads comes together: parameters are fetched by lines of 64 bytes.

@@ -10,7 +10,7 @@ from onnx import numpy_helper
 from dpiframe.graph_passes.canonicalize import Canonicalize
 from dpiframe.graph_passes.canonicalize.branches import decide_branches
 from dpiframe.graph_passes.workbench import Workbench
-from tests.graph_passes.harness import fuse_all, agree, changes, op_types, optimize, parse, table
+from tests.graph_passes.harness import agree, changes, fuse_all, op_types, optimize, parse, table
 
 
 def floats(*shape: int) -> np.ndarray:

@@ -8,7 +8,6 @@ import onnx
 import pytest
 
 from tests.graph_passes.harness import (
-    fuse_all,
     FP16_TOLERANCE,
     FP32_TOLERANCE,
     OP,
@@ -17,6 +16,7 @@ from tests.graph_passes.harness import (
     blocks,
     changes,
     fails,
+    fuse_all,
     gives,
     ids,
     op_types,
@@ -1246,7 +1246,7 @@ def test_batches_that_may_differ_are_kept_apart() -> None:
         A=table(10, 4), C=table(20, 4),
     )  # fmt: skip
     result = fuse_all(model)
-    assert op_types(result.model) == [OP, OP, "Mul"]
+    assert op_types(result.model) == [OP, f"{OP}_1", "Mul"]
     agree(model, result, {"a": ids(1, high=10), "c": ids(7, high=20)}, {"a": ids(7, high=10), "c": ids(7, high=20)})
 
 
@@ -1284,19 +1284,21 @@ def test_names_that_are_taken_are_not_taken_again() -> None:
 
 def test_equal_bodies_share_a_name_and_others_get_their_own() -> None:
     model = parse(
-        """(int64[m] a, int64[n] c, int64[o] d) => (float[m,4] x, float[n,4] y, float[o,8] z) {
-            x = Gather(A, a)  y = Gather(C, c)  z = Gather(D, d)
+        """(int64[m,2] a, int64[n,2] c, int64[o,2] d) => (float[m,8] x, float[n,8] y, float[o,16] z) {
+            e = Gather(A, a)  f = Gather(C, c)  g = Gather(D, d)
+            x = Flatten(e)  y = Flatten(f)  z = Flatten(g)
         }""",
         A=table(10, 4), C=table(20, 4), D=table(10, 8),
     )  # fmt: skip
-    result = fuse_all(model)
+    case = {"a": ids(2, 2, high=10), "c": ids(3, 2, high=20), "d": ids(4, 2, high=10)}
+    result = optimize(model)
     assert op_types(result.model) == [OP, OP, f"{OP}_1"]
     assert [f.name for f in result.model.functions] == [OP, f"{OP}_1"]
-    agree(model, result, {"a": ids(2, high=10), "c": ids(3, high=20), "d": ids(4, high=10)})
+    agree(model, result, case)
     clamped = optimize(model, bad_ids="clamp")
     # the number of rows stands in the body that clamps
     assert op_types(clamped.model) == [OP, f"{OP}_1", f"{OP}_2"]
-    agree(model, clamped, {"a": ids(2, high=10), "c": ids(3, high=20), "d": ids(4, high=10)})
+    agree(model, clamped, case)
 
 
 def test_more_bodies_than_names() -> None:
@@ -1405,3 +1407,136 @@ def test_a_sum_of_a_sum_is_one_sum() -> None:
     result = optimize(model)
     assert op_types(result.model) == [OP]
     agree(model, result, *batches({"x": (("b", 3), 10)}), tolerance=FP32_TOLERANCE)
+
+
+# form only what wins
+
+
+def test_a_lookup_with_which_nothing_is_joined_stays_a_gather() -> None:
+    model = parse(
+        "(int64[b] a, int64[b] c) => (float[b,4] y, float[b,4] z) { y = Gather(A, a) e = Gather(A, c) z = Relu(e) }",
+        A=table(10, 4),
+    )
+    result = optimize(model)
+    assert op_types(result.model) == ["Gather", "Gather", "Relu"]
+    assert not result.fused
+    reason = "there is nothing to join it with: it is as fast on its own"
+    assert refusals(result) == {"y": reason, "e": reason}
+
+
+def test_on_a_gpu_several_lookups_are_one_launch() -> None:
+    model = parse(
+        "(int64[b] a, int64[b] c) => (float[b,4] y, float[b,4] z) { y = Gather(A, a) e = Gather(A, c) z = Relu(e) }",
+        A=table(10, 4),
+    )
+    result = optimize(model, provider="cuda")
+    assert op_types(result.model) == [OP, "Relu"]
+    agree(model, result, *batches({"a": (("b",), 10), "c": (("b",), 10)}))
+    one = parse("(int64[b] a) => (float[b,4] y) { y = Gather(A, a) }", A=table(10, 4))
+    assert op_types(optimize(one, provider="cuda").model) == ["Gather"]
+
+
+@pytest.mark.parametrize("policy", ["zero", "clamp"])
+def test_a_policy_for_bad_ids_holds_for_every_lookup(policy: str) -> None:
+    model = parse("(int64[b] a) => (float[b,4] y) { y = Gather(A, a) }", A=table(10, 4))
+    assert op_types(optimize(model, bad_ids=policy).model) == [OP]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    ["i = Cast<to=7>(x) y = Gather(A, i)", "e = Gather(A, a) y = Flatten(e)", "i = Add(a, n) y = Gather(A, i)"],
+)
+def test_a_lookup_that_saves_a_node_is_fused(steps: str) -> None:
+    shape = "float[b,4]" if "x" in steps else "float[b,m]" if "Flatten" in steps else "float[b,2,4]"
+    constants = {"n": np.array([1])} if "n)" in steps else {}
+    model = parse(f"(int64[b,2] a, float[b] x) => ({shape} y) {{ {steps} }}", A=table(10, 4), **constants)
+    result = optimize(model)
+    assert op_types(result.model) == [OP]
+    agree(model, result, {"a": ids(3, 2, high=9), "x": np.array([1, 2.5, 9], np.float32)})
+
+
+def test_plain_lookups_beside_joined_ones_come_along() -> None:
+    model = parse(
+        """(int64[b] a, int64[b] c, int64[b] d) => (float[b,8] y, float[b,4] z) {
+            e = Gather(A, a)  f = Gather(A, c)  z = Gather(A, d)
+            y = Concat<axis=1>(e, f)
+        }""",
+        A=table(10, 4),
+    )
+    result = optimize(model)
+    assert op_types(result.model) == [OP]
+    agree(model, result, *batches({"a": (("b",), 10), "c": (("b",), 10), "d": (("b",), 10)}))
+
+
+SHARED_POOL = """(int64[b,{length}] x, int64[b] a, float[b,2] dense) => (float[b,8] y, float[b,10] z) {{
+    i1 = Constant<value_ints=[1]>()
+    h = Gather(W, x)
+    p = ReduceSum<keepdims=0>(h, i1)
+    e = Gather(A, a)
+    y = Concat<axis=1>(p, e)
+    z = Concat<axis=1>(p, e, dense)
+}}"""
+
+
+@pytest.mark.parametrize(("length", "nodes"), [("3", [OP]), ("40", [OP, f"{OP}_1"]), ("l", [OP, f"{OP}_1"])])
+def test_a_long_pool_that_two_joins_hold_is_computed_once(length: str, nodes: list[str]) -> None:
+    model = parse(SHARED_POOL.format(length=length), W=table(10, 4), A=table(20, 4))
+    result = optimize(model)
+    assert op_types(result.model) == nodes
+    sizes = 5 if length == "l" else int(length)
+    if len(nodes) == 2:
+        assert [line.split()[0] for line in blocks(result, 1)] == ["copy", "row", "copy", "row", "copy"]
+        assert sum(line.startswith("pool") for line in blocks(result, 0)) == 1
+    case = {"x": ids(3, sizes, high=10), "a": ids(3, high=20), "dense": table(3, 2)}
+    agree(model, result, case, tolerance=FP32_TOLERANCE)
+
+
+def test_on_a_gpu_a_launch_costs_more_than_pooling_again() -> None:
+    model = parse(SHARED_POOL.format(length="40"), W=table(10, 4), A=table(20, 4))
+    result = optimize(model, provider="cuda")
+    assert op_types(result.model) == [OP]
+    case = {"x": ids(3, 40, high=10), "a": ids(3, high=20), "dense": table(3, 2)}
+    agree(model, result, case, tolerance=FP32_TOLERANCE)
+
+
+def test_a_long_mean_behind_views_that_two_joins_hold() -> None:
+    model = parse(
+        """(int64[b,50] x, int64[b,1] a) => (float[b,2,4] y, float[b,8] z) {
+            i1 = Constant<value_ints=[1]>()  zero = Constant<value_int=0>()  i2 = Constant<value_ints=[2]>()
+            eps = Constant<value_float=1e-8>()
+            h = Gather(W, x)
+            q = Equal(x, zero)  n = Not(q)  m = Cast<to=1>(n)  mu = Unsqueeze(m, i2)
+            hm = Mul(h, mu)  s = ReduceSum<keepdims=0>(hm, i1)  c = ReduceSum<keepdims=1>(m, i1)
+            ce = Add(c, eps)  p = Div(s, ce)
+            pu = Unsqueeze(p, i1)
+            e = Gather(A, a)
+            j = Concat<axis=1>(pu, e)
+            y = Relu(j)
+            k = Concat<axis=2>(e, pu)
+            z = Flatten(k)
+        }""",
+        W=table(10, 4), A=table(20, 4),
+    )  # fmt: skip
+    result = optimize(model)
+    assert op_types(result.model) == [OP, f"{OP}_1", "Relu"]
+    assert sum(line.startswith("pool") for k in range(2) for line in blocks(result, k)) == 1
+    agree(model, result, {"x": ids(3, 50, high=10), "a": ids(3, 1, high=20)}, tolerance=FP32_TOLERANCE)
+
+
+def test_two_tensors_of_the_same_rows_and_shape_are_one() -> None:
+    # a sum over an axis of one gives the rows again: there is nothing to view
+    model = parse(
+        """(int64[b,1] a) => (float[b,1,4] y, float[b,3,4] z, float[b,1,4] again) {
+            one = Constant<value_ints=[1]>()  shape = Constant<value_ints=[1, 3, 1]>()
+            e = Gather(A, a)
+            y = Relu(e)
+            u = Unsqueeze(e, one)
+            r = ReduceSum<keepdims=0>(u, one)
+            z = Expand(r, shape)
+            again = ReduceSum<keepdims=0>(u, one)
+        }""",
+        A=table(10, 4),
+    )
+    result = fuse_all(model)
+    assert sorted(op_types(result.model)) == sorted([OP, "Relu", "Expand", "Reshape"])
+    agree(model, result, *batches({"a": (("b", 1), 10)}))
