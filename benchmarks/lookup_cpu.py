@@ -3,7 +3,7 @@
 39 fields, dim 16, 100,000 rows a table, one thread, uniform random ids over many distinct batches so that table rows
 come from memory. Two forms: ids as one int64 matrix, and as 39 named inputs (through IO binding and through `run()`).
 
-    python benchmarks/lookup_cpu.py [--seconds 2] [--out benchmarks/results/lookup_cpu.csv]
+    python benchmarks/lookup_cpu.py [--seconds 2] [--turn 0.03] [--out benchmarks/results/lookup_cpu.csv]
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def by_binding(target: ort.InferenceSession, sets: list[dict[str, np.ndarray]]) 
     return lambda: target.run_with_iobinding(next(turn))
 
 
-def benchmark(seconds: float) -> list[Row]:
+def benchmark(seconds: float, turn: float) -> list[Row]:
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -119,7 +119,7 @@ def benchmark(seconds: float) -> list[Row]:
                 for how, runner in (("binding", by_binding), ("run", by_run)):
                     case = f"{'39 named inputs' if named_inputs else 'one matrix'}, {how}"
                     providers = {"ONNX Runtime": runner(stock, sets), "DPIFrame": runner(fused, sets)}
-                    rows += measure("lookup_cpu", case, batch, providers, seconds)
+                    rows += measure("lookup_cpu", case, batch, providers, seconds, turn)
     return rows
 
 
@@ -154,9 +154,10 @@ def plot(rows: list[Row], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each case and batch")
+    parser.add_argument("--turn", type=float, default=0.03, help="seconds a turn; 0: the two alternate call by call")
     parser.add_argument("--out", type=Path, default=RESULTS / "lookup_cpu.csv")
     arguments = parser.parse_args()
-    rows = benchmark(arguments.seconds)
+    rows = benchmark(arguments.seconds, arguments.turn)
     write_csv(arguments.out, rows)
     plot(rows, arguments.out.with_suffix(".png"))
     print_table(rows)
