@@ -142,6 +142,7 @@ def plot(rows: list[Row], path: Path) -> None:
                     )
         axis.set(title=case, xlabel="batch", xscale="log", yscale="log")
         axis.set_xticks(BATCHES, [str(b) for b in BATCHES])
+        axis.margins(x=0.12, y=0.12)
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("time of one run, µs (median)")
     axes[0].legend()

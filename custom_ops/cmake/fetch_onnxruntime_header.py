@@ -39,7 +39,7 @@ class FetchError(Exception):
 
 def cache_folder() -> Path:
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "dpiframe" / f"onnxruntime-{SHA256[:12]}"
+    return Path(root) / "dpiframe" / f"onnxruntime-headers-{SHA256[:12]}"
 
 
 def is_wanted(header: Path) -> bool:
@@ -147,8 +147,10 @@ def fetch() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="fetch-", dir=folder) as work:
             header = download(Path(work))
-            shutil.copyfile(header, folder / f"{HEADER}.new")
-            (folder / f"{HEADER}.new").replace(folder / HEADER)
+            # The C++ headers beside it are for programs that use the library; the C header, the mark of success, last.
+            for found in sorted(header.parent.glob("*.h"), key=lambda file: file.name == HEADER):
+                shutil.copyfile(found, folder / f"{found.name}.new")
+                (folder / f"{found.name}.new").replace(folder / found.name)
     return folder
 
 

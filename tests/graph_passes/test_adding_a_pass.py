@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from dpiframe.graph_passes import pipeline
 
 GUIDE = Path(__file__).parents[2] / "docs" / "adding-a-pass.md"
