@@ -3,12 +3,13 @@ changed."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import onnx
 import onnx_graphsurgeon as gs
 
-from dpiframe.graph_passes.graphs import Node, StoredValues, numpy_type
+from dpiframe.graph_passes.graphs import STANDARD_DOMAINS, Node, StoredValues, numpy_type
 
 _Attribute = onnx.AttributeProto
 
@@ -95,12 +96,34 @@ def _read_node(proto: onnx.NodeProto, scope: dict[str, gs.Tensor], opset: int) -
     return Node(
         proto.op_type,
         proto=proto,
+        well_formed=_is_well_formed(proto, attributes, opset),
         name=proto.name,
         attrs=attributes,
         inputs=inputs,
         outputs=outputs,
         domain=proto.domain or None,
     )
+
+
+def _is_well_formed(proto: onnx.NodeProto, attributes: dict[str, Any], opset: int) -> bool:
+    needs = _needs(proto.op_type, opset) if proto.domain in STANDARD_DOMAINS else None
+    if needs is None:
+        return bool(proto.output)
+    (fewest, most), outputs, required = needs
+    given = len(proto.input)
+    return fewest <= given <= most and 0 < len(proto.output) <= outputs and required <= attributes.keys()
+
+
+@functools.cache
+def _needs(op: str, opset: int) -> tuple[tuple[int, int], int, frozenset[str]] | None:
+    """How many inputs and outputs an operator takes, and the attributes that it must have; None for one that ONNX
+    doesn't have."""
+    try:
+        schema = onnx.defs.get_schema(op, max(1, opset))
+    except onnx.defs.SchemaError:
+        return None
+    required = frozenset(name for name, attribute in schema.attributes.items() if attribute.required)
+    return (schema.min_input, schema.max_input), schema.max_output, required
 
 
 def _read_attribute(proto: onnx.AttributeProto, scope: dict[str, gs.Tensor], opset: int) -> Any:

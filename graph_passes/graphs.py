@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,15 +25,18 @@ class Node(gs.Node):
     """A node that equals only itself.
 
     proto: what it was read from, None for nodes that passes make. inner: the graphs that it holds, branches and loop
-    bodies.
+    bodies. well_formed: False where it lacks an input or an attribute that its operator must have.
     """
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    def __init__(self, op: str, *, proto: onnx.NodeProto | None = None, **fields: Any) -> None:
+    def __init__(
+        self, op: str, *, proto: onnx.NodeProto | None = None, well_formed: bool = True, **fields: Any
+    ) -> None:
         super().__init__(op, **fields)
         self.proto = proto
+        self.well_formed = well_formed
         self.inner = [value for value in self.attrs.values() if isinstance(value, gs.Graph)]
 
 
@@ -70,8 +73,8 @@ def numpy_type(number: int) -> np.dtype[Any] | int | None:
 
 
 def is_standard(node: Node) -> bool:
-    """The node's operator is ONNX's own."""
-    return node.domain in STANDARD_DOMAINS
+    """The node's operator is ONNX's own, and the node has what the operator needs."""
+    return node.domain in STANDARD_DOMAINS and node.well_formed
 
 
 def reads(node: Node) -> list[gs.Tensor]:
@@ -103,6 +106,15 @@ def set_input(node: Node, index: int, new: gs.Tensor) -> None:
     list.__setitem__(node.inputs, index, new)
     list.remove(old.outputs, node)
     list.append(new.outputs, node)
+
+
+def set_inputs(node: Node, tensors: Sequence[gs.Tensor]) -> None:
+    """Let a node read these tensors."""
+    for old in node.inputs:
+        list.remove(old.outputs, node)
+    _refill(node.inputs, list(tensors))
+    for new in tensors:
+        list.append(new.outputs, node)
 
 
 def set_producer(tensor: gs.Tensor, node: Node, placeholder: gs.Tensor) -> None:

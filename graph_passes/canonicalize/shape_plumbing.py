@@ -6,19 +6,19 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.canonicalize.shape_values import Dim, is_known, shape_values, value_of
-from dpiframe.graph_passes.graphs import replace_uses, set_input
+from dpiframe.graph_passes.graphs import is_standard, replace_uses, set_input
 from dpiframe.graph_passes.workbench import Workbench
 
 
 def fix_shapes(bench: Workbench, changes: list[str]) -> bool:
-    """Fold shape values that turn out to be numbers; give Reshape, Expand, Tile and Slice constant operands where
+    """Fold shape values that turn out to be numbers; give Reshape, Expand and Tile constant operands where
     they can have them."""
     outputs = bench.output_ids()
     folded = rewritten = solved = 0
     known: dict[int, np.ndarray] = {}
     for graph in bench.graphs():
         known = shape_values(graph, known)
-        for node in graph.nodes:
+        for node in filter(is_standard, graph.nodes):
             value = known.get(id(node.outputs[0])) if len(node.outputs) == 1 else None
             if value is not None and is_known(value) and id(node.outputs[0]) not in outputs and node.outputs[0].outputs:
                 dtype = node.outputs[0].dtype

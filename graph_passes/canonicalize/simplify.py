@@ -65,7 +65,7 @@ def _whole_target(node: gs.Node) -> list[int] | None:
     """A Reshape's target, where it takes nothing from the shape before: then it follows from the number of elements."""
     if node.op != "Reshape" or not is_small_constant(node.inputs[1]):
         return None
-    target = values_of(node.inputs[1]).tolist()
+    target = values_of(node.inputs[1]).ravel().tolist()
     return None if 0 in target else target
 
 
@@ -73,14 +73,20 @@ def _same_shape(node: gs.Node) -> gs.Tensor | None:
     return node.inputs[0] if same_shape(node.inputs[0], node.outputs[0]) else None
 
 
+def _expand(node: gs.Node) -> gs.Tensor | None:
+    shape = node.inputs[1].shape
+    return _same_shape(node) if shape is not None and len(shape) == 1 else None
+
+
 def _tile(node: gs.Node) -> gs.Tensor | None:
-    repeats = node.inputs[1]
-    return node.inputs[0] if is_small_constant(repeats) and (values_of(repeats) == 1).all() else None
+    source, repeats = node.inputs
+    once = is_small_constant(repeats) and (values_of(repeats) == 1).all()
+    return source if once and source.shape is not None and len(source.shape) == repeats.shape[0] else None
 
 
 def _transpose(node: gs.Node) -> gs.Tensor | None:
     order = node.attrs.get("perm")
-    return node.inputs[0] if order is not None and list(order) == sorted(order) else None
+    return node.inputs[0] if order is not None and list(order) == list(range(len(order))) else None
 
 
 def _slice(node: gs.Node) -> gs.Tensor | None:
@@ -152,7 +158,7 @@ RULES: dict[str, Callable[[gs.Node], gs.Tensor | None]] = {
     "Flatten": _keeps_order,
     "Squeeze": _keeps_order,
     "Unsqueeze": _keeps_order,
-    "Expand": _same_shape,
+    "Expand": _expand,
     "Tile": _tile,
     "Transpose": _transpose,
     "Slice": _slice,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
+from dpiframe.graph_passes.lookups.layout import axis_of
 from dpiframe.graph_passes.lookups.program import STAR
 from dpiframe.graph_passes.lookups.symbols import (
     POSITION_BITS,
@@ -340,7 +341,7 @@ REDUCTIONS: dict[str, Callable[[list[Any]], Atom | None]] = {
 def reduction_axes(node: gs.Node, operand: np.ndarray | None, rank: int) -> tuple[int, ...]:
     """The axes that a reduction names, by attribute or by operand; empty where it means all or none."""
     given = node.attrs.get("axes") if operand is None else operand.ravel().tolist()
-    return tuple(sorted({int(axis) % rank for axis in given or ()}))
+    return tuple(sorted({axis_of(axis, rank) for axis in given or ()}))
 
 
 def _to_rank(value: Value, rank: int) -> Value:

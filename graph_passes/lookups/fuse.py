@@ -14,7 +14,8 @@ from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_func
 from dpiframe.graph_passes.graphs import Node, node_label, replace_uses, set_producer, tidy
 from dpiframe.graph_passes.lookups.assemble import Assembler, Assembly
 from dpiframe.graph_passes.lookups.body import MIN_OPSET, lookup_body
-from dpiframe.graph_passes.lookups.interpret import TABLE_TYPES, Interpreter, is_lookup
+from dpiframe.graph_passes.lookups.interpret import TABLE_TYPES, Interpreter, gathers_rows, is_lookup
+from dpiframe.graph_passes.lookups.joins import join_rows
 from dpiframe.graph_passes.lookups.program import STAR
 from dpiframe.graph_passes.lookups.symbols import MAX_ELEMENTS, Atom, Pooled, TableRow, Value, source_value
 from dpiframe.graph_passes.pass_base import Pass
@@ -38,7 +39,7 @@ class FuseLookups(Pass):
        views, slices, splits, picks, transposes, joins, and with offsets, factors, quotients and remainders (P10, P38).
     3. What follows is taken in: views and joins on any axis (P7, P16), dense columns in the same join, several joins
        of the same rows (P14), repeated lookups (P37), masked sum, mean and max pooling (P15), the sum of a wide part
-       (P5).
+       (P5). Of a join that holds something else, too, the rows are taken in.
     4. Lookups of the same batch axis share one node, unless one's ids are computed from another's rows.
 
     Left alone: lookups with constant ids, tables of other types, rows that a node repeats (Expand), products of rows,
@@ -118,6 +119,8 @@ def _interpret(graph: gs.Graph, bench: Workbench) -> tuple[Interpreter, list[gs.
     materialized: set[int] = set()
     while True:
         interpreter = Interpreter(graph, bench, excluded, materialized).run()
+        if join_rows(graph, bench, interpreter):
+            continue
         demanded = _demanded(graph, interpreter)
         sums = _sums_of_needed_rows(graph, interpreter, demanded) - excluded
         pools = set() if sums else _pools_to_share(graph, interpreter, demanded) - materialized
@@ -248,7 +251,7 @@ def _function(bench: Workbench, assembly: Assembly) -> str:
 
 def _refuse_unusual_tables(graph: gs.Graph, report: PassReport) -> None:
     for node in graph.nodes:
-        if node.op != "Gather" or node.attrs.get("axis", 0) != 0 or not isinstance(node.inputs[0], gs.Constant):
+        if not gathers_rows(node) or not isinstance(node.inputs[0], gs.Constant):
             continue
         table = node.inputs[0]
         floating = isinstance(table.dtype, int) or np.dtype(table.dtype).kind == "f"

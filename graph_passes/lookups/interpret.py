@@ -38,7 +38,7 @@ def count_lookups(bench: Workbench) -> int:
 
 
 def _may_look_up(node: gs.Node, bench: Workbench) -> bool:
-    if not _gathers_rows(node):
+    if not gathers_rows(node):
         return False
     table = node.inputs[0]
     while table.inputs and table.inputs[0].op == "Identity":
@@ -60,10 +60,11 @@ def is_float_table(tensor: gs.Tensor, bench: Workbench) -> bool:
 
 def is_lookup(node: gs.Node, bench: Workbench) -> bool:
     """A lookup: Gather on axis 0 of a constant 2-D float table."""
-    return _gathers_rows(node) and is_float_table(node.inputs[0], bench)
+    return gathers_rows(node) and is_float_table(node.inputs[0], bench)
 
 
-def _gathers_rows(node: gs.Node) -> bool:
+def gathers_rows(node: gs.Node) -> bool:
+    """Gather on axis 0, of whatever."""
     return node.op == "Gather" and is_standard(node) and node.attrs.get("axis", 0) in (0, -2)
 
 
@@ -91,7 +92,7 @@ class Interpreter:
 
     def run(self) -> Interpreter:
         for node in self.graph.nodes:
-            results = self._evaluate(node) if id(node) not in self.excluded else None
+            results = self._followed(node) if id(node) not in self.excluded else None
             level = max((self.level.get(id(t), 0) for t in reads(node)), default=0)
             for index, tensor in enumerate(node.outputs):
                 value = results[index] if results is not None else None
@@ -120,15 +121,23 @@ class Interpreter:
     def _sources(self, value: Value) -> list[gs.Tensor]:
         return [self.atoms.sources[number] for number in self.atoms.sources_of(value)]
 
-    def _is_hot(self, tensor: gs.Tensor) -> bool:
+    def is_hot(self, tensor: gs.Tensor) -> bool:
+        """Whether what reads the tensor may take its rows in."""
         return id(tensor) in self.hot and id(tensor) not in self.materialized
+
+    def _followed(self, node: gs.Node) -> list[Value] | None:
+        try:
+            return self._evaluate(node)
+        except (IndexError, TypeError, ValueError):
+            # operands that no runtime would take, such as an axis that isn't there
+            return None
 
     def _evaluate(self, node: gs.Node) -> list[Value] | None:
         if not is_standard(node) or not node.outputs:
             return None
         if is_lookup(node, self.bench):
             return self._lookup(node)
-        hot = any(map(self._is_hot, node.inputs))
+        hot = any(map(self.is_hot, node.inputs))
         value: Any = None
         op = node.op
         if op in layout.VIEWS:
@@ -190,7 +199,7 @@ class Interpreter:
         kinds = self.atoms.kinds(value)
         if any(not issubclass(kind, (*VECTORS, Column)) for kind in kinds):
             return False
-        inputs = [t for t in node.inputs if self._is_hot(t)]
+        inputs = [t for t in node.inputs if self.is_hot(t)]
         # an operand that itself depends on lookups would make all lookups wait, and repeat, for it
         waits_for = [self.level.get(id(t), 0) for t in self._sources(value) if id(t) not in self.materialized]
         if max(waits_for, default=0) >= max(self.level[id(t)] for t in inputs):

@@ -15,6 +15,13 @@ Constant = np.ndarray | None
 """A node's operand where it is a small constant."""
 
 
+def axis_of(axis: int, rank: int) -> int:
+    """An axis counted from the front. Raises IndexError where there is no such axis."""
+    if not -rank <= axis < rank:
+        raise IndexError(f"there is no axis {axis} of {rank}")
+    return int(axis) % rank
+
+
 def reshape_to(value: Value, shape: Sequence[Dim]) -> Value | None:
     """The same elements in row-major order under another shape, if the row axes stay whole in it."""
     old, codes = value.shape, value.codes
@@ -76,7 +83,7 @@ def unsqueeze(node: gs.Node, value: Value, axes: Constant = None) -> Value | Non
     if given is None:
         return None
     rank = value.codes.ndim + len(given)
-    new = sorted(axis % rank for axis in given)
+    new = sorted(axis_of(axis, rank) for axis in given)
     kept = [axis for axis in range(rank) if axis not in new]
     return Value(np.expand_dims(value.codes, tuple(new)), tuple(kept[axis] for axis in value.axes), value.dims)
 
@@ -90,7 +97,7 @@ def transpose(node: gs.Node, value: Value) -> Value | None:
 
 
 def concat(node: gs.Node, *values: Value) -> Value | None:
-    axis = node.attrs["axis"] % values[0].codes.ndim
+    axis = axis_of(node.attrs["axis"], values[0].codes.ndim)
     first = values[0]
     if axis in first.axes or any(v.axes != first.axes or v.dims != first.dims for v in values):
         return None
@@ -98,7 +105,7 @@ def concat(node: gs.Node, *values: Value) -> Value | None:
 
 
 def split(node: gs.Node, value: Value, sizes: Constant = None) -> list[Value] | None:
-    axis = node.attrs.get("axis", 0) % value.codes.ndim
+    axis = axis_of(node.attrs.get("axis", 0), value.codes.ndim)
     if axis in value.axes:
         return None
     given = node.attrs.get("split") if sizes is None else sizes.ravel().tolist()
@@ -120,7 +127,7 @@ def slice_(node: gs.Node, value: Value, *operands: Constant) -> Value | None:
     steps = [1] * starts.size if steps_ is None else steps_.tolist()
     selection: list[slice] = [slice(None)] * value.codes.ndim
     for start, end, axis, step in zip(starts.tolist(), ends.tolist(), axes, steps, strict=True):
-        axis %= value.codes.ndim
+        axis = axis_of(axis, value.codes.ndim)
         if axis in value.axes:
             return None
         size = value.codes.shape[axis]
@@ -131,7 +138,7 @@ def slice_(node: gs.Node, value: Value, *operands: Constant) -> Value | None:
 
 def pick(node: gs.Node, value: Value, index: np.ndarray) -> Value | None:
     """Gather with a constant index along an axis that isn't a row axis."""
-    axis = node.attrs.get("axis", 0) % value.codes.ndim
+    axis = axis_of(node.attrs.get("axis", 0), value.codes.ndim)
     if axis in value.axes:
         return None
     size = value.codes.shape[axis]
@@ -179,6 +186,8 @@ def expand(node: gs.Node, value: Value, target: Constant = None) -> Value | None
 
 
 def tile(node: gs.Node, value: Value, repeats: np.ndarray) -> Value | None:
+    if repeats.size != value.codes.ndim:
+        return None
     if any(int(repeats[axis]) != 1 for axis in value.axes) or value.codes.size * int(np.prod(repeats)) > MAX_ELEMENTS:
         return None
     return Value(np.tile(value.codes, [int(r) for r in repeats]), value.axes, value.dims)
@@ -186,7 +195,7 @@ def tile(node: gs.Node, value: Value, repeats: np.ndarray) -> Value | None:
 
 def _axes(node: gs.Node, axes: Constant, rank: int) -> tuple[int, ...] | None:
     given = node.attrs.get("axes") if axes is None else axes.ravel().tolist()
-    return None if given is None else tuple(int(axis) % rank for axis in given)
+    return None if given is None else tuple(axis_of(axis, rank) for axis in given)
 
 
 def _without(axes: tuple[int, ...], removed: Sequence[int]) -> tuple[int, ...]:

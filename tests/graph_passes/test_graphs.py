@@ -20,6 +20,7 @@ from dpiframe.graph_passes.graphs import (
     reads,
     replace_uses,
     set_input,
+    set_inputs,
     set_producer,
     tidy,
     values_of,
@@ -90,6 +91,15 @@ def test_set_input_changes_one_operand() -> None:
     relu, add = graph.nodes
     set_input(add, 1, relu.inputs[0])
     assert [t.name for t in add.inputs] == ["r", "x"]
+    wired(graph)
+
+
+def test_set_inputs_changes_all_operands() -> None:
+    graph = Workbench(parse("(float[2] x) => (float[2] y) { r = Relu(x) y = Concat<axis=0>(r, x, r) }")).graph
+    relu, concat = graph.nodes
+    new = gs.Variable("new")
+    set_inputs(concat, [new, relu.outputs[0]])
+    assert [t.name for t in concat.inputs] == ["new", "r"]
     wired(graph)
 
 
