@@ -4,7 +4,8 @@
 
 Device time in microseconds, ids in device memory to joined embeddings in device memory. Every peer works on the same
 tables and ids, and its answers are checked first. Buffers are rotated so that inputs and outputs don't stay in the L2
-cache. What isn't installed is left out. Writes lookup_gpu.csv and lookup_gpu.png; --plot draws the latter again.
+cache, except where `buffers` says "one". What isn't installed is left out. Writes lookup_gpu.csv and lookup_gpu.png;
+--plot draws the latter again.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Case:
     ids: str = "uniform"  # or zipf
     bag: str = "1"  # ids of a field: a number, or "2-50"
     pooling: str = ""  # sum or mean
+    buffers: str = "rotated"  # or one: rows, ids and output stay in the L2 cache
 
     @property
     def length(self) -> int:
@@ -53,7 +55,7 @@ class Data:
         self.output_bytes = case.batch * case.fields * case.dim * 4
         self.moved_bytes = lookups * (case.dim * 4 + 8) + self.output_bytes
         self.sets = max(2, min(48, -(-ROTATED_BYTES // (self.output_bytes + lookups * 8))))
-        self.ids = [self._draw(rows) for _ in range(self.sets)]
+        self.ids = [self._draw(rows) for _ in range(self.sets)] if case.buffers != "one" else [self._draw(rows)] * 16
 
     def _draw(self, rows: int) -> torch.Tensor:
         case = self.case
@@ -79,7 +81,10 @@ class Data:
         return torch.cat(pooled, 1).float()
 
     def outputs(self) -> list[torch.Tensor]:
-        return [torch.empty(self.case.batch, self.case.fields * self.case.dim, device="cuda") for _ in self.ids]
+        shape = (self.case.batch, self.case.fields * self.case.dim)
+        if self.case.buffers == "one":
+            return [torch.empty(shape, device="cuda")] * len(self.ids)
+        return [torch.empty(shape, device="cuda") for _ in self.ids]
 
 
 def lookup_program(case: Case, rows: int, separate: bool) -> str:
@@ -156,8 +161,8 @@ def torch_one_table(data: Data) -> list[Work]:
     return [lambda ids=ids: work(ids) for ids in shifted]
 
 
-def fbgemm(data: Data) -> list[Work]:
-    """FBGEMM's inference embedding, which TorchRec runs on: FP32 rows, checks of ids off, 32-bit ids."""
+def fbgemm(data: Data, checked: bool = False) -> list[Work]:
+    """FBGEMM's inference embedding, which TorchRec runs on: FP32 rows, 32-bit ids, which it may check."""
     from fbgemm_gpu.split_embedding_configs import SparseType
     from fbgemm_gpu.split_table_batched_embeddings_ops_common import BoundsCheckMode, EmbeddingLocation, PoolingMode
     from fbgemm_gpu.split_table_batched_embeddings_ops_inference import IntNBitTableBatchedEmbeddingBagsCodegen
@@ -168,7 +173,7 @@ def fbgemm(data: Data) -> list[Work]:
         device="cuda",
         pooling_mode=PoolingMode.MEAN if case.pooling == "mean" else PoolingMode.SUM,
         output_dtype=SparseType.FP32,
-        bounds_check_mode=BoundsCheckMode.NONE,
+        bounds_check_mode=BoundsCheckMode.WARNING if checked else BoundsCheckMode.NONE,
     )
     module.initialize_weights()
     for (weights, _), table in zip(module.split_embedding_weights(), data.tables, strict=True):
@@ -186,6 +191,10 @@ def fbgemm(data: Data) -> list[Work]:
             return module(indices=indices, offsets=offsets)
 
     return [lambda pair=pair: work(*pair) for pair in inputs]
+
+
+def fbgemm_checked(data: Data) -> list[Work]:
+    return fbgemm(data, checked=True)
 
 
 def onnxruntime_front_end(data: Data) -> list[Work]:
@@ -238,6 +247,7 @@ PEERS: dict[str, tuple[Callable[[Data], list[Work]], Timer, bool]] = {
     "pytorch eager": (torch_embeddings, eager_us, True),
     "pytorch one table": (torch_one_table, graph_us, False),
     "fbgemm": (fbgemm, graph_us, True),
+    "fbgemm, ids checked": (fbgemm_checked, graph_us, True),
     "onnxruntime kernels": (onnxruntime_front_end, kernel_us, False),
     "onnxruntime": (onnxruntime_front_end, eager_us, False),
 }
@@ -247,6 +257,8 @@ def cases(only: str) -> Iterator[Case]:
     if only in ("", "goals"):
         for batch, dim in ((2048, 16), (2048, 32), (65536, 16), (65536, 32)):
             yield Case("goals", batch, 39, dim)
+        for dim in (16, 32):
+            yield Case("goals", 2048, 39, dim, buffers="one")
     if only in ("", "bags"):
         for pooling in ("sum", "mean"):
             for bag in ("2", "10", "50", "2-50"):
@@ -266,7 +278,8 @@ def measure(case: Case) -> Iterator[tuple[str, float, int]]:
     """Peer, microseconds and moved bytes."""
     data = Data(case)
     expected = data.expected(data.ids[0])
-    yield "copy", copy_us(data.moved_bytes, max(2, min(48, ROTATED_BYTES // data.moved_bytes))), data.moved_bytes
+    copies = 1 if case.buffers == "one" else max(2, min(48, ROTATED_BYTES // data.moved_bytes))
+    yield "copy", copy_us(data.moved_bytes, copies), data.moved_bytes
     for peer, (make, timer, pools) in PEERS.items():
         if case.pooling and not pools:
             continue
@@ -310,7 +323,7 @@ def plot(rows: Sequence[Mapping[str, object]], path: Path) -> None:
     figure, axes = pyplot.subplots(1, 3, figsize=(15, 4.5), layout="constrained")
     axis_of = {"dims": "dim", "batches": "batch", "fields": "fields"}
     for axis, (study, key) in zip(axes, axis_of.items(), strict=True):
-        own = [row for row in rows if row["study"] == study]
+        own = [row for row in rows if row["study"] == study and "," not in str(row["peer"])]
         for peer in dict.fromkeys(str(row["peer"]) for row in own):
             for ids, style in (("uniform", "-"), ("zipf", ":")):
                 points = [row for row in own if row["peer"] == peer and row["ids"] == ids]
@@ -320,7 +333,7 @@ def plot(rows: Sequence[Mapping[str, object]], path: Path) -> None:
                 axis.loglog(*values, style, color=color, marker="o", ms=3, label=label, base=2)
         axis.set(xlabel=key, ylabel="device time, µs", title=study, yscale="log")
         axis.grid(alpha=0.3)
-    axes[0].legend()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper")
     figure.suptitle(
         f"Fused lookup, {rows[0]['card']}; solid: uniform ids, dotted: Zipf; 2.1M rows, else 2048 x 39 x 16"
     )
@@ -354,7 +367,7 @@ def main() -> None:
                 writer.writerow(row)
                 rows.append(row)
             file.flush()
-            name = f"{case.study} {case.batch}x{case.fields}x{case.dim} {case.ids} {case.bag} {case.pooling}".strip()
+            name = " ".join(str(value) for value in vars(case).values())
             print(f"{name}: " + ", ".join(f"{peer} {us:.2f}" for peer, us in times.items()), flush=True)
     if not arguments.only or arguments.only == "sensitivity":
         plot(rows, table.with_suffix(".png"))

@@ -30,7 +30,6 @@ endif()
 # A compiler without a GPU to look at can't guess an architecture; ours are set on the target below.
 set(CMAKE_CUDA_ARCHITECTURES OFF)
 enable_language(CUDA)
-find_package(CUDAToolkit 12.0 REQUIRED)
 
 set(architectures ${DPIFRAME_CUDA_ARCHITECTURES})
 if(NOT architectures)
@@ -56,9 +55,10 @@ set_target_properties(dpiframe_cuda_kernels PROPERTIES
   CUDA_VISIBILITY_PRESET hidden
   CUDA_STANDARD 17)
 target_compile_options(dpiframe_cuda_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --threads=0>)
-# The runtime is linked in: a library that needed libcudart would not load on a machine without it.
-target_link_libraries(dpiframe_cuda_kernels PUBLIC CUDA::cudart_static)
+# CUDAToolkit of find_package is left alone: it wants libraries that nvcc's wheel lacks and nothing here needs.
+target_include_directories(dpiframe_cuda_kernels SYSTEM PUBLIC ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
 
+# The runtime is linked in: a library that needed libcudart would not load on a machine without it.
 function(dpiframe_add_cuda ops_library)
   target_sources(${ops_library} PRIVATE ops/fused_multi_gather_cuda.cc)
   target_compile_definitions(${ops_library} PRIVATE DPIFRAME_WITH_CUDA)
@@ -67,5 +67,6 @@ function(dpiframe_add_cuda ops_library)
   # The kernels for Python: benchmarks, and tests without ONNX Runtime.
   pybind11_add_module(_cuda_kernels python/cuda_kernels_module.cc)
   target_link_libraries(_cuda_kernels PRIVATE dpiframe_kernels dpiframe_cuda_kernels)
+  set_target_properties(${ops_library} _cuda_kernels PROPERTIES CUDA_RUNTIME_LIBRARY Static)
   install(TARGETS _cuda_kernels LIBRARY DESTINATION dpiframe/custom_ops)
 endfunction()

@@ -89,13 +89,15 @@ def test_a_broken_kept_header_is_fetched_again(
     (folder / script.HEADER).write_bytes(b"half a hea")
 
     def download(work: Path) -> Path:
-        (work / "fetched").write_bytes(text)
-        return work / "fetched"
+        (work / script.HEADER).write_bytes(text)
+        (work / "onnxruntime_cxx_api.h").write_bytes(b"beside it")
+        return work / script.HEADER
 
     monkeypatch.setattr(script, "download", download)
     assert script.main() == 0
     assert (folder / script.HEADER).read_bytes() == text
-    assert [path.name for path in folder.iterdir()] == [script.HEADER]
+    assert (folder / "onnxruntime_cxx_api.h").read_bytes() == b"beside it"
+    assert {path.name for path in folder.iterdir()} == {script.HEADER, "onnxruntime_cxx_api.h"}
 
 
 def test_another_header_than_the_tested_one_is_refused(

@@ -59,3 +59,22 @@ def test_16_byte_chunks_of_every_block(dtype: str, lanes: int) -> None:
         lookup = CudaLookupProgram(program, odd)
         assert reference.same_bits(lookup.run(sources, tables)[0], expected.outputs[0])
         assert lookup.bad_id_counts == expected.counts
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("padding", [0.0, -2.5, np.nan, np.inf])
+@pytest.mark.parametrize("length", [1, 2, 3, 8, 9, 50])
+def test_padding_rows_count_as_the_standard_nodes_count_them(dtype: str, padding: float, length: int) -> None:
+    """Rows of finite numbers need not be read; NaN and infinity must come through, also from one element of many."""
+    random = np.random.default_rng(length)
+    table = random.standard_normal((40, 24)).astype(dtype)
+    table[5, 3], table[5, 20] = padding, -0.0
+    program = "lookup 1\nrows 1\nbad zero\nsource * row\ntable 40 24\noutput 69\n"
+    program += "pool 0 0 24 sum 1 0\nterm 0 0:* 0 ne 0:* 5\npool 0 24 24 mean 1 1e-8\nterm 0 0:* 0 ne 0:* 5\n"
+    program += "pool 0 48 16 max 1 1e4\nterm 0 0:* 8 ne 0:* 5\npool 0 64 5 sum 1 0\nterm 0 0:* 19 ne 0:* -35\n"
+    ids = np.where(random.random((300, length)) < 0.4, 5, random.integers(-41, 41, (300, length)))
+    expected = reference.run(program, [ids], [table])
+    for odd in (False, True):
+        lookup = CudaLookupProgram(program, odd)
+        assert reference.same_bits(lookup.run([ids], [table])[0], expected.outputs[0])
+        assert lookup.bad_id_counts == expected.counts

@@ -27,6 +27,8 @@ uint64_t RowsOf(ChunkKind kind, int rows_per_thread) {
   return static_cast<uint64_t>(rows_per_thread * RowsFactor(chunk_bytes));
 }
 
+bool IsPlainPool(ChunkKind kind) { return kind == ChunkKind::kPlainPool16 || kind == ChunkKind::kPlainPoolElement; }
+
 bool IsPool(ChunkKind kind) { return kind == ChunkKind::kPool16 || kind == ChunkKind::kPoolElement; }
 
 bool FitsAlignment(const void* address, uint32_t alignment) {
@@ -34,6 +36,24 @@ bool FitsAlignment(const void* address, uint32_t alignment) {
 }
 
 uint64_t DivideUp(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+// Where a chunk of a pool lies in its padding row; null where the pool has none or must read it.
+const char* PaddingRow(const PlainPool& pool) {
+  const int64_t table_rows = pool.lookup.facts.table_rows();
+  const int64_t row = pool.number + (pool.number < 0 ? table_rows : 0);
+  if (pool.mask == Mask::kNone || pool.pooling.rule == PoolRule::kMax || row < 0 || row >= table_rows) return nullptr;
+  return reinterpret_cast<const char*>(pool.lookup.base.bits) + static_cast<uint64_t>(row) * pool.lookup.stride;
+}
+
+bool AllFinite(const char* values, size_t bytes, uint32_t element_bytes) {
+  for (size_t i = 0; i < bytes; i += element_bytes) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, values + i, element_bytes);
+    const uint32_t exponent = element_bytes == 4 ? 0x7f800000u : 0x7c00u;
+    if ((bits & exponent) == exponent) return false;
+  }
+  return true;
+}
 
 std::string NoCodeMessage(int device) {
   cudaDeviceProp properties{};
@@ -57,7 +77,8 @@ CudaLookup::CudaLookup(const LookupProgram& program, const std::vector<ElementTy
   arguments_.element_bytes = plan_.element_bytes;
   arguments_.clamp = plan_.clamp;
   device_bytes_ = Aligned(plan_.chunks.size() * sizeof(Lookup)) + Aligned(plan_.chunk_lines.size() * sizeof(uint32_t)) +
-                  Aligned(plan_.pool_chunks.size() * sizeof(PoolChunk)) + Aligned(plan_.pools.size() * sizeof(Pool)) +
+                  Aligned(plan_.pool_chunks.size() * sizeof(PoolChunk)) +
+                  Aligned(plan_.plain_pools.size() * sizeof(PlainPool)) + Aligned(plan_.pools.size() * sizeof(Pool)) +
                   Aligned(plan_.groups.size() * sizeof(Group)) + Aligned(plan_.terms.size() * sizeof(Lookup)) +
                   Aligned(plan_.weights.size() * sizeof(Weight)) + Aligned(plan_.steps.size() * sizeof(Steps)) +
                   Aligned(plan_.line_count * sizeof(uint64_t)) + kSectionAlignment;
@@ -72,6 +93,7 @@ void CudaLookup::Upload(void* memory) {
   memory_ = reinterpret_cast<char*>(start);
   device_ = DeviceOf(memory);
   const DeviceScope scope(device_);
+  FindSkippedPadding(scope);
   char* next = memory_;
   const auto place = [&](const auto& records) {
     using Record = typename std::decay_t<decltype(records)>::value_type;
@@ -84,6 +106,7 @@ void CudaLookup::Upload(void* memory) {
   arguments_.chunks = place(plan_.chunks);
   arguments_.chunk_lines = place(plan_.chunk_lines);
   arguments_.pool_chunks = place(plan_.pool_chunks);
+  arguments_.plain_pools = place(plan_.plain_pools);
   arguments_.pools = place(plan_.pools);
   arguments_.groups = place(plan_.groups);
   arguments_.terms = place(plan_.terms);
@@ -101,6 +124,32 @@ void CudaLookup::Upload(void* memory) {
     const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel);
     if (code == cudaErrorNoKernelImageForDevice) throw CudaError(NoCodeMessage(device_), code);
     CheckCuda(code, "the lookup kernel can't be loaded");
+  }
+}
+
+// Padding rows of finite numbers need not be read: what a sum adds for them is 0, which changes no bit of it.
+void CudaLookup::FindSkippedPadding(const DeviceScope& scope) {
+  for (const SegmentPlan& segment : plan_.segments) {
+    if (!IsPlainPool(segment.kind)) continue;
+    const size_t bytes = segment.kind == ChunkKind::kPlainPool16 ? 16 : plan_.element_bytes;
+    PlainPool* const end = plan_.plain_pools.data() + segment.first_chunk + segment.chunk_count;
+    for (PlainPool* first = end - segment.chunk_count; first != end;) {
+      // The chunks of a pool lie side by side in the padding row: one copy brings them all.
+      const char* const row = PaddingRow(*first);
+      PlainPool* last = first + 1;
+      while (row != nullptr && last != end && PaddingRow(*last) == row + bytes * static_cast<size_t>(last - first)) {
+        ++last;
+      }
+      if (row != nullptr) {
+        std::vector<char> values(bytes * static_cast<size_t>(last - first));
+        scope.CopyFromDevice(values.data(), row, values.size());
+        for (PlainPool* pool = first; pool != last; ++pool) {
+          const char* const own = values.data() + bytes * static_cast<size_t>(pool - first);
+          if (AllFinite(own, bytes, plan_.element_bytes)) pool->mask = Mask::kSkip;
+        }
+      }
+      first = last;
+    }
   }
 }
 
@@ -148,8 +197,7 @@ int CudaLookup::PlainRows(const CudaLookupCall& call) const {
   return threads >= static_cast<uint64_t>(multiprocessors_) * 1024 ? 4 : 1;
 }
 
-// Lanes for the terms of a chunk: as many as there are terms, while there are too few chunks to fill the GPU. A thread
-// alone gets through a run quickly, so that lanes pay only where they are many.
+// Lanes for the terms of a chunk: as many as there are terms, while there are too few chunks to fill the GPU.
 uint32_t CudaLookup::LanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const {
   uint64_t terms = segment.terms;
   for (const int source : segment.star_sources) {
@@ -161,7 +209,14 @@ uint32_t CudaLookup::LanesLog2(const SegmentPlan& segment, const CudaLookupCall&
          (items << (lanes_log2 + 1)) <= static_cast<uint64_t>(multiprocessors_) * 256) {
     ++lanes_log2;
   }
-  return segment.has_runs && lanes_log2 < 4 ? 0 : lanes_log2;
+  return lanes_log2;
+}
+
+// More rows a thread cost less for each, fewer make more threads.
+uint32_t CudaLookup::PoolRows(const SegmentPlan& segment, const CudaLookupCall& call) const {
+  const uint64_t items = uint64_t{segment.chunk_count} * static_cast<uint64_t>(call.rows);
+  const uint64_t enough = static_cast<uint64_t>(multiprocessors_) * 512;
+  return items >= 4 * enough ? 4 : items >= 2 * enough ? 2 : 1;
 }
 
 void CudaLookup::Launch(const CudaLookupCall& call, cudaStream_t stream) const {
@@ -193,9 +248,11 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, size_t begin, size_t
   arguments.rows = call.rows;
   arguments.aligned = IsAligned(call);
   arguments.segment_count = static_cast<uint32_t>(end - begin);
-  const bool plain = plan_.plain && arguments.aligned && words.memory == nullptr;
-  const int rows_per_thread = plain ? PlainRows(call) : kGeneralRows;
-  const void* const kernel = plain ? PlainLookupKernelFor(rows_per_thread) : LookupKernelFor(plan_.element_bytes);
+  const bool plain = !plan_.has_general && arguments.aligned && words.memory == nullptr;
+  const int rows_per_thread = plain && !plan_.has_pools ? PlainRows(call) : kGeneralRows;
+  const void* const kernel = !plain            ? LookupKernelFor(plan_.element_bytes)
+                             : plan_.has_pools ? PlainPoolKernelFor(plan_.element_bytes)
+                                               : PlainLookupKernelFor(rows_per_thread);
   uint64_t widest = 1;  // threads that a row of some segment takes
   for (size_t i = begin; i < end; ++i) {
     const SegmentPlan& plan = plan_.segments[i];
@@ -210,6 +267,7 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, size_t begin, size_t
     segment.output = reinterpret_cast<uint64_t>(call.outputs[plan.output]);
     segment.row_bytes = plan.row_bytes;
     segment.lanes_log2 = IsPool(plan.kind) && arguments.aligned ? LanesLog2(plan, call) : 0;
+    segment.pool_rows = IsPlainPool(plan.kind) ? PoolRows(plan, call) : 1;
     segment.by_chunk_count = DivisorFor(plan.chunk_count);
     widest = std::max(widest, uint64_t{plan.chunk_count} << segment.lanes_log2);
   }
@@ -222,7 +280,10 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, size_t begin, size_t
     for (size_t i = begin; i < end; ++i) {
       Segment& segment = arguments.segments[i - begin];
       segment.first_block = blocks;
-      const uint64_t row_groups = IsPool(segment.kind) ? rows : DivideUp(rows, RowsOf(segment.kind, rows_per_thread));
+      const uint64_t rows_each = IsPool(segment.kind)        ? 1
+                                 : IsPlainPool(segment.kind) ? segment.pool_rows
+                                                             : RowsOf(segment.kind, rows_per_thread);
+      const uint64_t row_groups = DivideUp(rows, rows_each);
       const uint64_t threads = row_groups * segment.chunk_count << segment.lanes_log2;
       blocks += static_cast<uint32_t>(DivideUp(threads, kBlockThreads));
     }

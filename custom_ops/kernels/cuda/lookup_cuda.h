@@ -10,6 +10,7 @@
 
 #include "../lookup_plan.h"
 #include "../lookup_program.h"
+#include "device_scope.h"
 #include "lookup_device_plan.h"
 #include "lookup_launch.h"
 #include "lookup_records.h"
@@ -62,7 +63,9 @@ class CudaLookup {
  private:
   void FillWords(const CudaLookupCall& call, uint64_t* words) const;
   bool IsAligned(const CudaLookupCall& call) const;
+  void FindSkippedPadding(const DeviceScope& scope);
   int PlainRows(const CudaLookupCall& call) const;
+  uint32_t PoolRows(const SegmentPlan& segment, const CudaLookupCall& call) const;
   uint32_t LanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const;
   void LaunchSegments(const CudaLookupCall& call, size_t begin, size_t end, const Words& words,
                       cudaStream_t stream) const;

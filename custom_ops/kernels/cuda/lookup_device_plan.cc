@@ -222,76 +222,114 @@ class Builder {
   }
 
   void AddPool(const ProgramBlock& block, uint32_t line) {
-    Pool pool{};
-    pool.first_group = static_cast<uint32_t>(plan_.groups.size());
-    pool.rule = block.op == PoolOp::kSum    ? PoolRule::kSum
-                : block.op == PoolOp::kMean ? PoolRule::kMean
-                                            : PoolRule::kMax;
-    pool.x = block.x;
-    uint32_t fit = kChunkBytes;
-    const uint64_t start = static_cast<uint64_t>(block.column) * ElementBytes();
-    const uint64_t width = static_cast<uint64_t>(block.width) * ElementBytes();
+    Pooling pooling{};
+    pooling.rule = block.op == PoolOp::kSum    ? PoolRule::kSum
+                   : block.op == PoolOp::kMean ? PoolRule::kMean
+                                               : PoolRule::kMax;
+    pooling.x = block.x;
+    for (const ProgramTerm& term : block.terms) pooling.weighted |= term.weight.kind != WeightKind::kOne;
+    const std::vector<TermRun> runs = FindRuns(program_, block.terms);
+    const ProgramTerm& first = block.terms[runs[0].first];
+    const Lookup lookup = MakeLookup(first);
+    if (runs.size() == 1 && IsPlainRun(lookup, first, runs[0])) {
+      AddPlainPool(block, line, pooling, runs[0], lookup);
+    } else {
+      AddGeneralPool(block, line, pooling, runs);
+    }
+  }
+
+  static bool IsPlainRun(const Lookup& lookup, const ProgramTerm& term, const TermRun& run) {
+    const Facts facts = lookup.facts;
+    const bool masked = term.weight.kind == WeightKind::kNotEqual && ComparesOwnId(term, run) && run.number_step == 0;
+    return (facts.read() == Read::kInt32 || facts.read() == Read::kInt64) && !facts.has_steps() &&
+           !facts.dynamic_table() && facts.table_rows() <= int64_t{1} << 32 && lookup.columns != 0 &&
+           (masked || term.weight.kind == WeightKind::kOne);
+  }
+
+  // Whether the weight of each term of a run compares the term's own id.
+  static bool ComparesOwnId(const ProgramTerm& term, const TermRun& run) {
+    return term.weight.id == term.id && (run.count == 1 || run.weight_column_step == 1);
+  }
+
+  static uint32_t CountOf(const TermRun& run) {
+    return run.count == 0 ? kDynamicColumns : static_cast<uint32_t>(run.count);
+  }
+
+  void AddPlainPool(const ProgramBlock& block, uint32_t line, const Pooling& pooling, const TermRun& run,
+                    const Lookup& lookup) {
+    const ProgramTerm& term = block.terms[0];
+    const Mask mask = term.weight.kind == WeightKind::kNotEqual ? Mask::kZeroWeight : Mask::kNone;
+    const PlainPool pool{lookup, term.weight.number, CountOf(run), line, pooling, mask, term.id.is_star() ? 0u : 1u};
+    ForPoolChunks(block, [&](uint32_t bytes, uint64_t done, uint32_t place) {
+      const ChunkKind kind = bytes == kChunkBytes ? ChunkKind::kPlainPool16 : ChunkKind::kPlainPoolElement;
+      PlainPool chunk = pool;
+      chunk.lookup.base.bits += done;
+      chunk.lookup.facts = lookup.facts.With(Facts::kCountingBit, done == 0);
+      chunk.lookup.extra = place;
+      plain_pool_pieces_[{block.output, kind, lookup.facts.read(), false, false}].push_back(chunk);
+    });
+  }
+
+  void AddGeneralPool(const ProgramBlock& block, uint32_t line, const Pooling& pooling,
+                      const std::vector<TermRun>& runs) {
+    Pool pool{static_cast<uint32_t>(plan_.groups.size()), 0, pooling};
     SegmentPlan terms{};
-    for (const TermRun& run : FindRuns(program_, block.terms)) {
+    for (const TermRun& run : runs) {
       const ProgramTerm& term = block.terms[run.first];
       Lookup lookup = MakeLookup(term);
       lookup.extra = line + static_cast<uint32_t>(run.first);
-      pool.weighted |= term.weight.kind != WeightKind::kOne;
-      fit = std::min(fit, ChunkBytes(RowBytes(block.output), start, static_cast<uint64_t>(term.first) * ElementBytes(),
-                                     lookup.stride, width, ElementBytes()));
-      const Weight weight = MakeWeight(term, run);
-      AddToGroup(pool, run, term.id.is_star(), lookup, weight);
+      AddToGroup(pool, run, term.id.is_star());
       plan_.terms.push_back(lookup);
-      plan_.weights.push_back(weight);
-      AddTermCount(term, run, &terms);
+      plan_.weights.push_back(MakeWeight(term, run));
+      terms.terms += run.count;
+      if (run.count == 0) terms.star_sources.push_back(term.id.source);
     }
     pool.group_count = static_cast<uint32_t>(plan_.groups.size()) - pool.first_group;
     const uint32_t number = static_cast<uint32_t>(plan_.pools.size());
     plan_.pools.push_back(pool);
-    // A pool's chunks are 16 bytes or single elements.
-    if (fit != kChunkBytes) fit = ElementBytes();
-    for (uint64_t done = 0; done < width;) {
-      const uint32_t bytes = width - done >= fit ? fit : ElementBytes();
+    ForPoolChunks(block, [&](uint32_t bytes, uint64_t done, uint32_t place) {
       const ChunkKind kind = bytes == kChunkBytes ? ChunkKind::kPool16 : ChunkKind::kPoolElement;
-      const uint32_t place = Narrow(static_cast<int64_t>((start + done) / bytes), "the width of an output's row");
       const SegmentKey key{block.output, kind, Read::kInt32, false, false};
       pool_pieces_[key].push_back({number, static_cast<uint32_t>(done), place, done == 0 ? 1u : 0u});
       SegmentPlan& most = pool_terms_[key];
-      most.has_runs |= terms.has_runs;
       most.terms = std::max(most.terms, terms.terms);
       for (int source : terms.star_sources) most.star_sources.push_back(source);
+    });
+  }
+
+  // Cuts a pool into chunks of 16 bytes, or of single elements where those don't suit all of its places. `add` takes a
+  // chunk's bytes, its offset from the start of the pool, and its place in the output row.
+  template <typename Add>
+  void ForPoolChunks(const ProgramBlock& block, Add&& add) {
+    const uint64_t start = static_cast<uint64_t>(block.column) * ElementBytes();
+    const uint64_t width = static_cast<uint64_t>(block.width) * ElementBytes();
+    uint32_t fit = kChunkBytes;
+    for (const ProgramTerm& term : block.terms) {
+      const uint64_t stride =
+          static_cast<uint64_t>(program_.tables[static_cast<size_t>(term.table)].dim) * ElementBytes();
+      const uint64_t first = static_cast<uint64_t>(term.first) * ElementBytes();
+      fit = std::min(fit, ChunkBytes(RowBytes(block.output), start, first, stride, width, ElementBytes()));
+    }
+    if (fit != kChunkBytes) fit = ElementBytes();
+    for (uint64_t done = 0; done < width;) {
+      const uint32_t bytes = width - done >= fit ? fit : ElementBytes();
+      add(bytes, done, Narrow(static_cast<int64_t>((start + done) / bytes), "the width of an output's row"));
       Raise(&plan_.output_alignments[static_cast<size_t>(block.output)], bytes);
-      for (const ProgramTerm& term : block.terms)
+      for (const ProgramTerm& term : block.terms) {
         Raise(&plan_.table_alignments[static_cast<size_t>(term.table)], bytes);
+      }
       done += bytes;
     }
   }
 
-  // Single terms that follow each other share a group. To be called before the term and its weight are added.
-  void AddToGroup(const Pool& pool, const TermRun& run, bool star, const Lookup& lookup, const Weight& weight) {
+  // Single terms that follow each other share a group. To be called before the term is added.
+  void AddToGroup(const Pool& pool, const TermRun& run, bool star) {
     const bool is_run = star || run.count > 1;
-    if (!is_run && plan_.groups.size() > pool.first_group && plan_.groups.back().kind == GroupKind::kSingle) {
+    if (!is_run && plan_.groups.size() > pool.first_group && plan_.groups.back().is_run == 0) {
       ++plan_.groups.back().count;
       return;
     }
-    const uint32_t count = star && run.count == 0 ? kDynamicColumns : static_cast<uint32_t>(run.count);
-    const GroupKind kind = is_run ? RunKind(lookup, weight) : GroupKind::kSingle;
-    plan_.groups.push_back({static_cast<uint32_t>(plan_.terms.size()), count, kind, star ? 0u : 1u});
-  }
-
-  static GroupKind RunKind(const Lookup& lookup, const Weight& weight) {
-    const Facts facts = lookup.facts;
-    const bool plain = (facts.read() == Read::kInt32 || facts.read() == Read::kInt64) && !facts.has_steps() &&
-                       !facts.dynamic_table() && facts.table_rows() <= int64_t{1} << 32 && lookup.columns != 0;
-    if (plain && weight.rule == WeightRule::kOne) return GroupKind::kPlainRun;
-    const bool masked = weight.rule == WeightRule::kNotEqual && weight.same_as_id && weight.number_step == 0;
-    return plain && masked ? GroupKind::kPlainMaskedRun : GroupKind::kRun;
-  }
-
-  static void AddTermCount(const ProgramTerm& term, const TermRun& run, SegmentPlan* terms) {
-    terms->terms += run.count;
-    terms->has_runs |= run.count != 1;
-    if (run.count == 0) terms->star_sources.push_back(term.id.source);
+    plan_.groups.push_back({static_cast<uint32_t>(plan_.terms.size()), CountOf(run), is_run ? 1u : 0u, star ? 0u : 1u});
   }
 
   Weight MakeWeight(const ProgramTerm& term, const TermRun& run) {
@@ -324,7 +362,7 @@ class Builder {
       weight.columns = static_cast<uint32_t>(value >> 32);
       return weight;
     }
-    weight.same_as_id = from.id == term.id && (run.count == 1 || run.weight_column_step == 1);
+    weight.same_as_id = ComparesOwnId(term, run);
     SetWeightSource(from.id.source, from.id.column, &weight);
     weight.has_steps = HasSteps(from.id);
     if (weight.has_steps) {
@@ -354,6 +392,10 @@ class Builder {
         plan_.chunk_lines.push_back(piece.line);
       }
     }
+    for (const auto& [key, pieces] : plain_pool_pieces_) {
+      AddSegment(key, plan_.plain_pools.size(), pieces.size(), {});
+      plan_.plain_pools.insert(plan_.plain_pools.end(), pieces.begin(), pieces.end());
+    }
     for (const auto& [key, pieces] : pool_pieces_) {
       AddSegment(key, plan_.pool_chunks.size(), pieces.size(), pool_terms_[key]);
       plan_.pool_chunks.insert(plan_.pool_chunks.end(), pieces.begin(), pieces.end());
@@ -372,8 +414,10 @@ class Builder {
     std::sort(stars.begin(), stars.end());
     stars.erase(std::unique(stars.begin(), stars.end()), stars.end());
     const ChunkKind kind = segment.kind;
-    const bool general = kind >= ChunkKind::kGeneral16 && kind <= ChunkKind::kGeneral2;
-    if (general || kind >= ChunkKind::kPool16) plan_.plain = false;
+    const bool general_rows = kind >= ChunkKind::kGeneral16 && kind <= ChunkKind::kGeneral2;
+    const bool general_pools = kind == ChunkKind::kPool16 || kind == ChunkKind::kPoolElement;
+    plan_.has_general |= general_rows || general_pools;
+    plan_.has_pools |= kind >= ChunkKind::kPool16;
     plan_.segments.push_back(std::move(segment));
   }
 
@@ -383,6 +427,7 @@ class Builder {
   const std::vector<const void*>& tables_;
   LookupDevicePlan plan_;
   std::map<SegmentKey, std::vector<Piece>> pieces_;
+  std::map<SegmentKey, std::vector<PlainPool>> plain_pool_pieces_;
   std::map<SegmentKey, std::vector<PoolChunk>> pool_pieces_;
   std::map<SegmentKey, SegmentPlan> pool_terms_;
 };

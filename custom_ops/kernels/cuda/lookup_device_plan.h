@@ -17,8 +17,8 @@ struct ProgramTooLarge : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-// Chunks of one output and one kind; see Segment. Of pools: how many terms a chunk joins at most, `*` not counted, the
-// sources whose columns count on top, and whether there are runs.
+// Chunks of one output and one kind; see Segment. Of pools: how many terms a chunk joins at most, `*` not counted, and
+// the sources whose columns count on top.
 struct SegmentPlan {
   ChunkKind kind;
   Read read;
@@ -32,13 +32,13 @@ struct SegmentPlan {
   bool one_source = false;
   uint64_t terms = 0;
   std::vector<int> star_sources;
-  bool has_runs = false;
 };
 
 struct LookupDevicePlan {
   std::vector<Lookup> chunks;
   std::vector<uint32_t> chunk_lines;
   std::vector<PoolChunk> pool_chunks;
+  std::vector<PlainPool> plain_pools;
   std::vector<Pool> pools;
   std::vector<Group> groups;
   std::vector<Lookup> terms;
@@ -62,7 +62,8 @@ struct LookupDevicePlan {
   uint32_t element_bytes = 4;
   size_t line_count = 0;
   bool clamp = false;
-  bool plain = true;  // no pools and no general chunks
+  bool has_general = false;  // chunks or pools that are not plain
+  bool has_pools = false;
 };
 
 // `tables` holds an address in device memory for each table, null where each call brings one. Source types must suit

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lookup_chunks.cuh"
+#include "lookup_plain_pools.cuh"
 #include "lookup_pools.cuh"
 #include "lookup_records.h"
 
@@ -13,11 +14,9 @@ __device__ __forceinline__ const Segment& SegmentOfBlock(const LookupArguments& 
   return a.segments[number];
 }
 
-// Plain chunks and copies, addresses aligned and in the parameters: short, and so quick to start.
+// Plain chunks and copies, for addresses that are aligned and stand in the parameters.
 template <int kRows>
-__global__ void __launch_bounds__(kBlockThreads, 4)
-    PlainLookupKernel(const __grid_constant__ LookupArguments a, const __grid_constant__ Words words) {
-  const Segment& segment = SegmentOfBlock(a);
+__device__ __forceinline__ void FillPlainSegment(const LookupArguments& a, const Words& words, const Segment& segment) {
   switch (segment.kind) {
     case ChunkKind::kPlain16:
       return FillPlainChunks<kRows, 16>(a, words, segment);
@@ -38,6 +37,22 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
     default:
       return;
   }
+}
+
+template <int kRows>
+__global__ void __launch_bounds__(kBlockThreads, 4)
+    PlainLookupKernel(const __grid_constant__ LookupArguments a, const __grid_constant__ Words words) {
+  FillPlainSegment<kRows>(a, words, SegmentOfBlock(a));
+}
+
+// The same and plain pools. Element: the type of tables. 3 blocks a multiprocessor keep up to 96 KB of loads in flight.
+template <int kRows, typename Element>
+__global__ void __launch_bounds__(kBlockThreads, 3)
+    PlainPoolKernel(const __grid_constant__ LookupArguments a, const __grid_constant__ Words words) {
+  const Segment& segment = SegmentOfBlock(a);
+  if (segment.kind == ChunkKind::kPlainPool16) return FillPlainPools<Element, 16>(a, words, segment);
+  if (segment.kind == ChunkKind::kPlainPoolElement) return FillPlainPools<Element, sizeof(Element)>(a, words, segment);
+  FillPlainSegment<kRows>(a, words, segment);
 }
 
 // Chunks of 16, 8, 4 and 2 bytes that look rows up or copy columns, whatever they need.
@@ -63,6 +78,8 @@ __global__ void __launch_bounds__(kBlockThreads, 2)
   const Segment& segment = SegmentOfBlock(a);
   if (segment.kind == ChunkKind::kPool16) return FillPools<Element, 16>(a, words, segment);
   if (segment.kind == ChunkKind::kPoolElement) return FillPools<Element, sizeof(Element)>(a, words, segment);
+  if (segment.kind == ChunkKind::kPlainPool16) return FillPlainPools<Element, 16>(a, words, segment);
+  if (segment.kind == ChunkKind::kPlainPoolElement) return FillPlainPools<Element, sizeof(Element)>(a, words, segment);
   switch (static_cast<uint32_t>(segment.kind) % 4) {
     case 0:
       return FillAnyChunks<kRows, 16>(a, words, segment);

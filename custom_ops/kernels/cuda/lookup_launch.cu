@@ -16,6 +16,11 @@ const void* PlainLookupKernelFor(int rows) {
   return reinterpret_cast<const void*>(&PlainLookupKernel<4>);
 }
 
+const void* PlainPoolKernelFor(uint32_t element_bytes) {
+  if (element_bytes == 4) return reinterpret_cast<const void*>(&PlainPoolKernel<kGeneralRows, float>);
+  return reinterpret_cast<const void*>(&PlainPoolKernel<kGeneralRows, __half>);
+}
+
 const void* LookupKernelFor(uint32_t element_bytes) {
   if (element_bytes == 4) return reinterpret_cast<const void*>(&LookupKernel<kGeneralRows, float>);
   return reinterpret_cast<const void*>(&LookupKernel<kGeneralRows, __half>);

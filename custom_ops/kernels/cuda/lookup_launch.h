@@ -7,11 +7,14 @@
 
 namespace dpiframe::cuda {
 
-// Rows of a chunk of 16 bytes that a thread of the general kernel fills.
+// Rows of a chunk of 16 bytes that a thread of the kernels with pools fills.
 constexpr int kGeneralRows = 4;
 
 // The kernel for plain chunks and copies whose threads fill `rows` rows of a chunk of 16 bytes: 1 or 4.
 const void* PlainLookupKernelFor(int rows);
+
+// The kernel for these and plain pools, for tables of elements of 2 or 4 bytes.
+const void* PlainPoolKernelFor(uint32_t element_bytes);
 
 // The kernel for everything, for tables of elements of 2 or 4 bytes.
 const void* LookupKernelFor(uint32_t element_bytes);

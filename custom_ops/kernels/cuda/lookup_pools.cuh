@@ -1,99 +1,17 @@
-// Pools: weighted sums, means and maxima of looked-up rows. Terms are joined in their order and without fused
-// multiply-add, so that the results are those of the CPU kernel, bit for bit.
+// Pools of any kind: weighted sums, means and maxima of looked-up rows. Terms are joined in their order, so that the
+// results are those of the CPU kernel, bit for bit.
 //
 // A chunk of a pool is filled by one thread or, where there are too few chunks to fill the GPU, by several lanes of a
 // warp, which look terms up side by side and then join them in order.
 #pragma once
 
 #include "device_loads.cuh"
-#include "lookup_chunks.cuh"
 #include "lookup_records.h"
+#include "pool_totals.cuh"
 
 namespace dpiframe::cuda {
 
 constexpr unsigned kWholeWarp = 0xffffffffu;
-
-template <typename Element>
-struct Elements;
-
-template <>
-struct Elements<float> {
-  template <int kBytes>
-  static __device__ __forceinline__ void Unpack(const Vector<kBytes>& vector, float* values) {
-    const uint32_t* words = reinterpret_cast<const uint32_t*>(&vector);
-#pragma unroll
-    for (int k = 0; k < kBytes / 4; ++k) values[k] = __uint_as_float(words[k]);
-  }
-  template <int kBytes>
-  static __device__ __forceinline__ Vector<kBytes> Pack(const float* values) {
-    Vector<kBytes> vector;
-    uint32_t* words = reinterpret_cast<uint32_t*>(&vector);
-#pragma unroll
-    for (int k = 0; k < kBytes / 4; ++k) words[k] = __float_as_uint(values[k]);
-    return vector;
-  }
-};
-
-template <>
-struct Elements<__half> {
-  template <int kBytes>
-  static __device__ __forceinline__ void Unpack(const Vector<kBytes>& vector, float* values) {
-    const uint16_t* halves = reinterpret_cast<const uint16_t*>(&vector);
-#pragma unroll
-    for (int k = 0; k < kBytes / 2; ++k) values[k] = __half2float(__ushort_as_half(halves[k]));
-  }
-  template <int kBytes>
-  static __device__ __forceinline__ Vector<kBytes> Pack(const float* values) {
-    Vector<kBytes> vector;
-    uint16_t* halves = reinterpret_cast<uint16_t*>(&vector);
-#pragma unroll
-    for (int k = 0; k < kBytes / 2; ++k) halves[k] = __half_as_ushort(__float2half_rn(values[k]));
-    return vector;
-  }
-};
-
-// What a pool has joined so far of one chunk.
-template <typename Element, int kBytes>
-class Totals {
- public:
-  static constexpr int kCount = kBytes / static_cast<int>(sizeof(Element));
-
-  __device__ __forceinline__ explicit Totals(const Pool& pool) : pool_(pool) {
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) values_[k] = pool.rule == PoolRule::kMax ? -INFINITY : 0.0f;
-  }
-
-  __device__ __forceinline__ void Join(const Vector<kBytes>& row, float weight) {
-    float values[kCount];
-    Elements<Element>::template Unpack<kBytes>(row, values);
-    if (pool_.rule == PoolRule::kMax) {
-      const float penalty = __fmul_rn(__fsub_rn(1.0f, weight), pool_.x);
-#pragma unroll
-      for (int k = 0; k < kCount; ++k) {
-        const float value = pool_.weighted ? __fsub_rn(values[k], penalty) : values[k];
-        values_[k] = value > values_[k] || value != value ? value : values_[k];  // a NaN stays
-      }
-    } else {
-#pragma unroll
-      for (int k = 0; k < kCount; ++k) values_[k] = __fadd_rn(values_[k], __fmul_rn(weight, values[k]));
-      weight_ = __fadd_rn(weight_, weight);
-    }
-  }
-
-  __device__ __forceinline__ Vector<kBytes> Result() {
-    if (pool_.rule == PoolRule::kMean) {
-      const float divisor = __fadd_rn(weight_, pool_.x);
-#pragma unroll
-      for (int k = 0; k < kCount; ++k) values_[k] = __fdiv_rn(values_[k], divisor);
-    }
-    return Elements<Element>::template Pack<kBytes>(values_);
-  }
-
- private:
-  const Pool& pool_;
-  float values_[kCount];
-  float weight_ = 0.0f;
-};
 
 // A chunk of a pool in one output row.
 struct PoolPlace {
@@ -170,7 +88,7 @@ __device__ __forceinline__ void LoadTerms(const LookupArguments& a, const Words&
 #pragma unroll
   for (int b = 0; b < kBatch; ++b) {
     weight_bits[b] = 0;
-    if (!place.pool.weighted || first + b >= count) continue;
+    if (!place.pool.pooling.weighted || first + b >= count) continue;
     const Weight weight = LoadRecord(weight_records + (kRun ? 0 : first + b));
     if (weight.rule == WeightRule::kOne || weight.same_as_id || weight.read == Read::kConstant) continue;
     weight_bits[b] = LoadWeightBits(a, words, weight, place.row, kRun ? first + b : 0);
@@ -182,7 +100,7 @@ __device__ __forceinline__ void LoadTerms(const LookupArguments& a, const Words&
     ids[b] = ToId(bits[b], term.facts.read());
     if (term.facts.has_steps()) ids[b] = ApplySteps(a.steps + term.extra, ids[b]);
     weights[b] = 1.0f;
-    if (!place.pool.weighted || first + b >= count) continue;
+    if (!place.pool.pooling.weighted || first + b >= count) continue;
     const Weight weight = LoadRecord(weight_records + (kRun ? 0 : first + b));
     weights[b] = WeightOf(a, weight, weight_bits[b], ids[b], kRun ? first + b : 0);
   }
@@ -216,66 +134,7 @@ __device__ __forceinline__ void JoinGroup(const LookupArguments& a, const Words&
     LoadTerms<kRun, kBatch, kBytes>(a, words, place, group, first, count, rows, weights);
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
-      if (first + b < count) totals->Join(rows[b], weights[b]);
-    }
-  }
-}
-
-// A plain run: the ids of the next batch are asked for before the rows of this one are joined.
-template <typename Id, typename Element, int kBytes>
-__device__ __forceinline__ void JoinPlainRun(const LookupArguments& a, const Words& words, const PoolPlace& place,
-                                             const Group& group, uint32_t count, Totals<Element, kBytes>* totals) {
-  constexpr int kBatch = 8;
-  const Lookup term = LoadRecord(a.terms + group.first_term);
-  const bool masked = group.kind == GroupKind::kPlainMaskedRun;
-  const int64_t number = masked ? a.weights[group.first_term].number : 0;
-  const uint32_t word = term.facts.word();
-  const Place at = PlaceOf(a, words, word, term.column, term.columns, place.row);
-  const Id* const source = reinterpret_cast<const Id*>(words[word]) + at.first;
-  const char* const table = reinterpret_cast<const char*>(term.base.bits) + place.chunk.offset;
-  const uint64_t table_rows = static_cast<uint64_t>(term.facts.table_rows());
-  Id next[kBatch];
-#pragma unroll
-  for (int b = 0; b < kBatch; ++b) next[b] = b < count ? __ldg(source + b) : Id{0};
-#pragma unroll 1
-  for (uint32_t first = 0; first < count; first += kBatch) {
-    float weights[kBatch];
-    uint32_t ids[kBatch];
-    bool all_inside = true;
-#pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      weights[b] = masked && next[b] == number ? 0.0f : 1.0f;
-      ids[b] = static_cast<uint32_t>(next[b]);
-      all_inside &= static_cast<uint64_t>(static_cast<int64_t>(next[b])) < table_rows;
-    }
-    uint32_t zeros = 0;
-    if (!all_inside) {
-#pragma unroll
-      for (int b = 0; b < kBatch; ++b) {
-        int64_t id = next[b];
-        const bool outside = ResolveId(term.facts.table_rows(), a.clamp, &id);
-        ids[b] = static_cast<uint32_t>(id);
-        if (!outside) continue;
-        if (!a.clamp) zeros |= 1u << b;
-        const uint32_t line = term.extra + (first + b) * group.line_step;
-        if (place.chunk.counts_bad_ids != 0) atomicAdd(a.counters + line, 1ull);
-      }
-    }
-    Vector<kBytes> rows[kBatch];
-#pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      rows[b] = Vector<kBytes>{};
-      if (first + b >= count || (zeros >> b & 1) != 0) continue;
-      rows[b] = LoadAs<Vector<kBytes>>(table + uint64_t{ids[b]} * term.stride);
-    }
-#pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      const uint32_t ahead = first + kBatch + b;
-      next[b] = ahead < count ? __ldg(source + ahead) : Id{0};
-    }
-#pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      if (first + b < count) totals->Join(rows[b], weights[b]);
+      if (first + b < count) totals->Join(place.pool.pooling, rows[b], weights[b]);
     }
   }
 }
@@ -285,26 +144,23 @@ __device__ __forceinline__ void StorePool(const Segment& segment, const PoolPlac
                                           Totals<Element, kBytes>* totals) {
   char* const output =
       reinterpret_cast<char*>(segment.output) + place.row * segment.row_bytes + uint64_t{place.chunk.place} * kBytes;
-  *reinterpret_cast<Vector<kBytes>*>(output) = totals->Result();
+  *reinterpret_cast<Vector<kBytes>*>(output) = totals->Result(place.pool.pooling);
 }
 
 // A chunk by one thread.
 template <typename Element, int kBytes>
 __device__ __forceinline__ void PoolByThread(const LookupArguments& a, const Words& words, const Segment& segment,
                                              const PoolPlace& place) {
-  Totals<Element, kBytes> totals(place.pool);
+  Totals<Element, kBytes> totals;
+  totals.Start(place.pool.pooling);
 #pragma unroll 1
   for (uint32_t g = 0; g < place.pool.group_count; ++g) {
     const Group group = LoadRecord(a.groups + place.pool.first_group + g);
     const uint32_t count = TermCount(a, words, group);
-    if (group.kind == GroupKind::kSingle) {
-      JoinGroup<false, 4>(a, words, place, group, count, &totals);
-    } else if (group.kind == GroupKind::kRun) {
+    if (group.is_run != 0) {
       JoinGroup<true, 4>(a, words, place, group, count, &totals);
-    } else if (a.terms[group.first_term].facts.read() == Read::kInt64) {
-      JoinPlainRun<int64_t>(a, words, place, group, count, &totals);
     } else {
-      JoinPlainRun<int32_t>(a, words, place, group, count, &totals);
+      JoinGroup<false, 4>(a, words, place, group, count, &totals);
     }
   }
   StorePool<Element, kBytes>(segment, place, &totals);
@@ -336,7 +192,8 @@ __device__ __forceinline__ void PoolByLanes(const LookupArguments& a, const Word
   const uint32_t item = (thread >> 5 << chunks_log2) + own_chunk;
   const PoolPlace place = PoolPlaceOf(a, segment, item);
   const bool exists = place.row < a.end_row;
-  Totals<Element, kBytes> totals(place.pool);
+  Totals<Element, kBytes> totals;
+  totals.Start(place.pool.pooling);
   // A warp's chunks may belong to pools of different lengths: its lanes stay together until all are done.
   uint32_t g = 0;
   uint32_t first = 0;
@@ -355,7 +212,7 @@ __device__ __forceinline__ void PoolByLanes(const LookupArguments& a, const Word
     Vector<kBytes> row{};
     float weight = 0.0f;
     if (own_term < left) {
-      if (group.kind != GroupKind::kSingle) {
+      if (group.is_run != 0) {
         LoadTerms<true, 1, kBytes>(a, words, place, group, first + own_term, count, &row, &weight);
       } else {
         LoadTerms<false, 1, kBytes>(a, words, place, group, first + own_term, count, &row, &weight);
@@ -367,7 +224,7 @@ __device__ __forceinline__ void PoolByLanes(const LookupArguments& a, const Word
       const int from = static_cast<int>((t << chunks_log2) + own_chunk);
       const Vector<kBytes> other_row = FromLane<kBytes>(row, from);
       const float other_weight = __shfl_sync(kWholeWarp, weight, from);
-      if (t < left) totals.Join(other_row, other_weight);
+      if (t < left) totals.Join(place.pool.pooling, other_row, other_weight);
     }
     first += left;
   }

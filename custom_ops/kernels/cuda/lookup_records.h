@@ -101,27 +101,26 @@ struct alignas(16) Weight {
   uint8_t column_step;
 };
 
-// A run stands for terms with consecutive columns. A plain one reads int32 or int64 as they stand in a source of the
-// layout [rows, columns], from a table with a fixed address and at most 2^32 rows, and either has no weights or
-// compares its ids with a number.
-enum class GroupKind : uint32_t { kSingle, kRun, kPlainRun, kPlainMaskedRun };
-
-// Terms of a pool that are joined by one loop.
+// Terms of a pool that are joined by one loop. A run is one record for `count` terms with consecutive columns.
 struct alignas(16) Group {
   uint32_t first_term;
   uint32_t count;  // or kDynamicColumns
-  GroupKind kind;
+  uint32_t is_run;
   uint32_t line_step;
 };
 
 enum class PoolRule : uint16_t { kSum, kMean, kMax };
 
-struct alignas(16) Pool {
-  uint32_t first_group;
-  uint32_t group_count;
+struct Pooling {
   PoolRule rule;
   bool weighted;
   float x;
+};
+
+struct alignas(16) Pool {
+  uint32_t first_group;
+  uint32_t group_count;
+  Pooling pooling;
 };
 
 struct alignas(16) PoolChunk {
@@ -129,6 +128,23 @@ struct alignas(16) PoolChunk {
   uint32_t offset;  // bytes from the start of the pooled rows
   uint32_t place;   // in the output row, in chunks
   uint32_t counts_bad_ids;
+};
+
+// What a plain pool does with ids that equal a number, its padding: their weight is 0, and their row is not even read
+// where nothing but finite numbers stands in it.
+enum class Mask : uint32_t { kNone, kZeroWeight, kSkip };
+
+// A chunk of a pool that is one run of int32 or int64 ids, as they stand in a source of the layout [rows, columns],
+// from a table with a fixed address and at most 2^32 rows, and has no weights but those of a mask: what multi-hot
+// fields give.
+struct alignas(16) PlainPool {
+  Lookup lookup;
+  int64_t number;
+  uint32_t count;  // or kDynamicColumns
+  uint32_t line;
+  Pooling pooling;
+  Mask mask;
+  uint32_t line_step;
 };
 
 // A plain chunk looks a row up in a table with a fixed address and at most 2^32 rows, by an int32 or int64 to which a
@@ -147,7 +163,9 @@ enum class ChunkKind : uint32_t {
   kCopy4,
   kCopy2,
   kPool16,
-  kPoolElement
+  kPoolElement,
+  kPlainPool16,
+  kPlainPoolElement
 };
 
 // Smaller chunks are filled for more rows at a time, to keep as many bytes of loads in flight.
@@ -166,8 +184,9 @@ struct Segment {
   uint32_t first_chunk;
   uint32_t chunk_count;
   Divisor by_chunk_count;
-  uint32_t lanes_log2;  // of a pool: how many threads share the terms of a chunk
-  Read read;            // of plain chunks: that of all
+  uint32_t lanes_log2;  // of pools: how many threads share the terms of a chunk
+  uint32_t pool_rows;   // of plain pools: for how many rows a thread fills a chunk, 4 at most
+  Read read;            // of plain chunks and pools: that of all
   bool column_layout;   // of plain chunks: that of all sources
   bool shifted;         // of plain chunks: whether numbers are added to the ids
   uint64_t source;      // of plain chunks: that of all, 0 where they have several
@@ -188,6 +207,7 @@ struct LookupArguments {
   Segment segments[kMaxSegments];
   const uint32_t* chunk_lines;
   const PoolChunk* pool_chunks;
+  const PlainPool* plain_pools;
   const Pool* pools;
   const Group* groups;
   const Lookup* terms;
@@ -203,7 +223,8 @@ struct Words {
   DPIFRAME_BOTH uint64_t operator[](uint32_t i) const { return memory != nullptr ? memory[i] : values[i]; }
 };
 
-static_assert(sizeof(Lookup) == 32 && sizeof(Weight) == 32 && sizeof(Group) == 16 && sizeof(Pool) == 16);
+static_assert(sizeof(Lookup) == 32 && sizeof(Weight) == 32 && sizeof(Group) == 16 && sizeof(Pool) == 16 &&
+              sizeof(PlainPool) == 64);
 static_assert(sizeof(LookupArguments) + sizeof(Words) <= 4096);
 
 }  // namespace dpiframe::cuda
