@@ -111,19 +111,19 @@ def demo(
     names = schema.input_names
     export_model(model, example, original, input_names=names, output_names=model.output_names)
     report = dpiframe.optimize(original, optimized, provider=provider)
-    run_original, run_optimized = _sessions(original, optimized, report.provider)
+    run_original, run_optimized = open_sessions(original, optimized, report.provider)
     console.print(_graph_table(report))
 
     console.rule("4. answers")
     answers = [
-        _answers("PyTorch", predict(model, test), test),
-        _answers("ONNX Runtime, original", _run_all(run_original, test), test),
-        _answers("ONNX Runtime, optimized", _run_all(run_optimized, test), test),
+        score_answers("PyTorch", predict(model, test), test),
+        score_answers("ONNX Runtime, original", answer_all(run_original, test), test),
+        score_answers("ONNX Runtime, optimized", answer_all(run_optimized, test), test),
     ]
     console.print(_answers_table(answers, len(test)))
 
     console.rule("5. latency")
-    timings = [_latency(batch, run_original, run_optimized, test) for batch in BATCHES]
+    timings = [time_pair(batch, run_original, run_optimized, test) for batch in BATCHES]
     console.print(_latency_table(timings, report.provider))
     if find_spec("matplotlib") is None:
         console.print("matplotlib is not installed: no plot (pip install 'dpiframe[plot]')")
@@ -142,7 +142,7 @@ def demo(
 Run = Callable[[dict[str, np.ndarray]], Any]
 
 
-def _sessions(original: Path, optimized: Path, provider: str) -> tuple[Run, Run]:
+def open_sessions(original: Path, optimized: Path, provider: str) -> tuple[Run, Run]:
     """Both files in ordinary ONNX Runtime sessions, the optimized one with the library registered."""
     import onnxruntime
 
@@ -161,7 +161,7 @@ def _feed(data: Dataset, rows: np.ndarray | slice) -> dict[str, np.ndarray]:
     return dict(zip(data.schema.input_names, inputs, strict=True))
 
 
-def _run_all(run: Run, data: Dataset) -> np.ndarray:
+def answer_all(run: Run, data: Dataset) -> np.ndarray:
     def parts() -> Iterator[np.ndarray]:
         for start in range(0, len(data), TEST_BATCH):
             yield run(_feed(data, slice(start, start + TEST_BATCH)))
@@ -169,11 +169,11 @@ def _run_all(run: Run, data: Dataset) -> np.ndarray:
     return np.concatenate(list(parts()))
 
 
-def _answers(name: str, probabilities: np.ndarray, data: Dataset) -> Answers:
+def score_answers(name: str, probabilities: np.ndarray, data: Dataset) -> Answers:
     return Answers(name, probabilities, auc(data.labels, probabilities), log_loss(data.labels, probabilities))
 
 
-def _latency(batch: int, original: Run, optimized: Run, data: Dataset) -> Timing:
+def time_pair(batch: int, original: Run, optimized: Run, data: Dataset) -> Timing:
     """Both in turn on the same rows, several times over."""
     from ..latency import measure
 
