@@ -1,4 +1,5 @@
-# The CUDA half: compiled where nvcc is on PATH or in the Python wheel nvidia-cuda-nvcc; else the library holds the
+# The CUDA half: compiled where nvcc is on PATH or in the Python wheel nvidia-cuda-nvcc (its headers need
+# nvidia-cuda-cccl); else the library holds the
 # CPU's kernels alone. DPIFRAME_CUDA=OFF leaves it out, ON insists on it.
 set(DPIFRAME_CUDA AUTO CACHE STRING "Whether to compile the CUDA kernels: AUTO, ON or OFF")
 set(DPIFRAME_CUDA_ARCHITECTURES "" CACHE STRING
@@ -16,7 +17,7 @@ if(DPIFRAME_CUDA)
   if(CMAKE_CUDA_COMPILER)
     set(DPIFRAME_WITH_CUDA ON)
   elseif(NOT DPIFRAME_CUDA STREQUAL AUTO)
-    message(FATAL_ERROR "DPIFRAME_CUDA is ON, but no nvcc was found: put it on PATH or `pip install nvidia-cuda-nvcc`")
+    message(FATAL_ERROR "DPIFRAME_CUDA is ON, but no nvcc was found: put it on PATH or `pip install nvidia-cuda-nvcc nvidia-cuda-cccl`")
   endif()
 endif()
 
