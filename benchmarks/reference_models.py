@@ -1,6 +1,6 @@
 """Every reference model by both exporters: trained a little, exported, optimized; answers and latency before and after.
 
-    python benchmarks/reference_models.py [--seconds 5] [--out benchmarks/results/reference_models_cpu.csv]
+    python benchmarks/reference_models.py [--seconds 5] [--models NAME ...] [--out FILE.csv]
 
 AUC and LogLoss on the generator's test rows, of PyTorch, the exported file and the optimized one. Latency on all cores.
 """
@@ -74,13 +74,14 @@ def benchmark(name: str, seconds: float, folder: Path) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5, help="training time a model")
+    parser.add_argument("--models", nargs="+", default=models.names(), choices=models.names(), metavar="NAME")
     parser.add_argument("--out", type=Path, default=RESULTS / "reference_models_cpu.csv")
     arguments = parser.parse_args()
     machine, versions, date = about()
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     writer = None
     with tempfile.TemporaryDirectory() as folder, arguments.out.open("w", newline="") as file:
-        for name in models.names():
+        for name in arguments.models:
             for row in benchmark(name, arguments.seconds, Path(folder)):
                 row |= {"machine": machine, "versions": versions, "date": date}
                 if writer is None:

@@ -1,6 +1,5 @@
-# The CUDA half: compiled where nvcc is on PATH or in the Python wheel nvidia-cuda-nvcc (its headers need
-# nvidia-cuda-cccl); else the library holds the
-# CPU's kernels alone. DPIFRAME_CUDA=OFF leaves it out, ON insists on it.
+# The CUDA half: compiled where nvcc is on PATH or in the Python wheel nvidia-cuda-nvcc (its headers need the wheel
+# nvidia-cuda-cccl); else the library holds the CPU's kernels alone. DPIFRAME_CUDA=OFF leaves it out, ON insists on it.
 set(DPIFRAME_CUDA AUTO CACHE STRING "Whether to compile the CUDA kernels: AUTO, ON or OFF")
 set(DPIFRAME_CUDA_ARCHITECTURES "" CACHE STRING
   "GPU architectures of the CUDA kernels, as 90 or 80;90; by default all that nvcc knows of 80, 86, 89, 90, 100 and 120")
