@@ -12,7 +12,6 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -141,7 +140,7 @@ def inspect(
 
     found = inspect_model(load(model), provider)
     if as_json:
-        print(json.dumps({"ok": True, **asdict(found)}))
+        print(json.dumps({"ok": True, **found.to_json()}))
     else:
         print_inspection(found)
 
