@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "elementwise_types.h"
-#include "lookup_program.h"
+#include "program_error.h"
 
 namespace dpiframe {
 

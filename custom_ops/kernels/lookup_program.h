@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "program_error.h"
 
 namespace dpiframe {
 
@@ -85,11 +86,6 @@ struct LookupProgram {
   std::vector<ProgramTable> tables;
   std::vector<ProgramOutput> outputs;
   std::vector<ProgramBlock> blocks;
-};
-
-// What is wrong with a program: "line 7, field 4 (table): ...".
-struct ProgramError : std::invalid_argument {
-  using std::invalid_argument::invalid_argument;
 };
 
 // Throws ProgramError.

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "lookup_program.h"
+#include "program_error.h"
 
 namespace dpiframe {
 
@@ -86,6 +86,18 @@ class ProgramReader {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
       Fail("is \"" + std::string(text) + "\", which is not a finite float32");
+    }
+    return value;
+  }
+
+  // Any number, infinity or NaN of a floating-point type, rounded to it.
+  template <typename T>
+  T Floating(const char* what) {
+    const std::string_view text = Word(what);
+    T value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      Fail("is \"" + std::string(text) + "\", which is not a number of this type");
     }
     return value;
   }
