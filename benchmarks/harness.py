@@ -3,8 +3,8 @@
 A provider is a name and a function of no arguments; one call of the function is one measured run. Providers take turns
 of equal length, A B C A B C ..., so that a drift of the machine's speed hits all alike, and the ratio to the first is
 taken within each round. Within a turn a provider has the caches to itself, as in a server that runs it alone: the first
-call of a turn isn't counted. A turn of 0 seconds is one counted call: then each finds the caches full of the other's
-data.
+call of a turn isn't counted, and a pause before it lets the threads of the provider before stop spinning. A turn of 0
+seconds is one counted call: then each finds the caches full of the other's data.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
+PAUSE_SECONDS = 0.02
 
 
 @dataclass
@@ -74,6 +75,7 @@ def measure(
 def _turn(run: Callable[[], object], seconds: float) -> list[float]:
     """Microseconds of each counted call of one turn."""
     if seconds:
+        time.sleep(PAUSE_SECONDS)
         run()
     times: list[float] = []
     stop = time.perf_counter() + seconds

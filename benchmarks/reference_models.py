@@ -30,7 +30,7 @@ from dpiframe.models.training import predict, train
 
 def benchmark(name: str, seconds: float, folder: Path) -> list[dict[str, Any]]:
     quiet = Console(quiet=True)
-    dataset, _ = read(name, None, None, rows=60_000, dim=16, min_count=10, buckets=None, seed=0, console=quiet)
+    dataset, _ = read(name, None, None, rows=240_000, dim=16, min_count=10, buckets=None, seed=0, console=quiet)
     training, validation, test = dataset.split(0.8, 0.1, 0.1)
     schema = dataset.schema
     torch.manual_seed(0)

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from statistics import median
 
 BATCHES = (1, 32, 256)
-# One batch size is measured this long, in blocks of this length (seconds); at least one block each, of at least one
-# run.
-_SECONDS = 0.1
-_BLOCK_SECONDS = 0.008
+# One batch size is measured this long, in blocks of this length (seconds) and at least this many runs. Before a block,
+# the other session's threads get the time to stop spinning: on two cores, spinning threads make a run up to three times
+# slower.
+_SECONDS = 0.25
+_BLOCK_SECONDS = 0.012
+_PAUSE_SECONDS = 0.02
+_MIN_RUNS = 3
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,13 @@ def measure(batch: int, original: Callable[[], object], optimized: Callable[[], 
 
 
 def _block(run: Callable[[], object]) -> list[float]:
-    """Seconds of each run in a block, but the first: the other session's threads may still be spinning in it."""
+    """Seconds of each run in a block, but the first, which wakes the session's threads."""
+    time.sleep(_PAUSE_SECONDS)
     times = [_seconds(run)]
     end = time.perf_counter() - times[0] + _BLOCK_SECONDS
-    while time.perf_counter() < end:
+    while time.perf_counter() < end or len(times) < _MIN_RUNS:
         times.append(_seconds(run))
-    return times[1:] or times
+    return times[1:]
 
 
 def _seconds(run: Callable[[], object]) -> float:
