@@ -4,24 +4,6 @@
 
 namespace dpiframe {
 
-// Shape of a tensor at run time, without a heap allocation of ours.
-struct LookupInputs::Shape {
-  static constexpr size_t kMaxRank = 16;
-  int64_t sizes[kMaxRank];
-  size_t rank;
-  size_t elements;
-
-  Shape(const OrtApi& api, const OrtValue* value) {
-    OrtTensorTypeAndShapeInfo* info = nullptr;
-    Check(api, api.GetTensorTypeAndShape(value, &info));
-    const std::unique_ptr<OrtTensorTypeAndShapeInfo, decltype(api.ReleaseTensorTypeAndShapeInfo)> owner(
-        info, api.ReleaseTensorTypeAndShapeInfo);
-    Check(api, api.GetDimensionsCount(info, &rank));
-    Check(api, api.GetDimensions(info, sizes, std::min(rank, kMaxRank)));
-    Check(api, api.GetTensorShapeElementCount(info, &elements));
-  }
-};
-
 LookupInputs::Call::Call(const LookupInputs& inputs)
     : sources(inputs.node().source_count()),
       columns(inputs.node().source_count()),
@@ -67,7 +49,7 @@ const OrtValue* LookupInputs::Input(OrtKernelContext* context, size_t index) con
 void LookupInputs::ReadSources(OrtKernelContext* context, int64_t* row_axes, Call* call) const {
   for (size_t i = 0; i < node_.source_count(); ++i) {
     const OrtValue* value = Input(context, i);
-    const Shape shape(api_, value);
+    const TensorShape shape(api_, value);
     if (i == 0) call->rows = ReadRowAxes(shape, row_axes);
     call->columns[i] = ReadColumns(i, shape.elements, call->rows);
     call->sources[i] = TensorData(api_, value);
@@ -82,9 +64,9 @@ void LookupInputs::ReadSources(OrtKernelContext* context, int64_t* row_axes, Cal
   }
 }
 
-int64_t LookupInputs::ReadRowAxes(const Shape& shape, int64_t* row_axes) const {
+int64_t LookupInputs::ReadRowAxes(const TensorShape& shape, int64_t* row_axes) const {
   const size_t axes = static_cast<size_t>(node_.program().row_axes);
-  if (shape.rank < axes || shape.rank > Shape::kMaxRank) {
+  if (shape.rank < axes || shape.rank > TensorShape::kMaxRank) {
     node_.FailAtInput(0, "has " + std::to_string(shape.rank) + " axes, of which the first " + std::to_string(axes) +
                              " should be the rows");
   }
@@ -123,7 +105,7 @@ void LookupInputs::ReadTables(OrtKernelContext* context, Call* call) const {
 }
 
 void LookupInputs::MakeOutputs(OrtKernelContext* context, const int64_t* row_axes, Call* call) const {
-  int64_t shape[Shape::kMaxRank];
+  int64_t shape[TensorShape::kMaxRank];
   const size_t axes = static_cast<size_t>(node_.program().row_axes);
   std::copy(row_axes, row_axes + axes, shape);
   for (size_t i = 0; i < node_.program().outputs.size(); ++i) {

@@ -9,26 +9,12 @@
 #include <vector>
 
 #include "../kernels/lookup_cpu.h"
+#include "call_array.h"
 #include "lookup_node.h"
 #include "op.h"
+#include "tensor_shape.h"
 
 namespace dpiframe {
-
-// An array that lies on the stack unless it is unusually long.
-template <typename T>
-class CallArray {
- public:
-  explicit CallArray(size_t size) {
-    if (size > kInline) heap_.resize(size);
-  }
-  T* data() { return heap_.empty() ? inline_ : heap_.data(); }
-  T& operator[](size_t i) { return data()[i]; }
-
- private:
-  static constexpr size_t kInline = 128;
-  T inline_[kInline];
-  std::vector<T> heap_;
-};
 
 class LookupInputs {
  public:
@@ -56,13 +42,11 @@ class LookupInputs {
   void Read(OrtKernelContext* context, Call* call) const;
 
  private:
-  struct Shape;
-
   std::unique_ptr<LookupPlan> MakePlan() const;
   const void* ConstantTable(const OrtKernelInfo* info, size_t table) const;
   const OrtValue* Input(OrtKernelContext* context, size_t index) const;
   void ReadSources(OrtKernelContext* context, int64_t* row_axes, Call* call) const;
-  int64_t ReadRowAxes(const Shape& shape, int64_t* row_axes) const;
+  int64_t ReadRowAxes(const TensorShape& shape, int64_t* row_axes) const;
   int64_t ReadColumns(size_t source, size_t elements, int64_t rows) const;
   void ReadTables(OrtKernelContext* context, Call* call) const;
   void MakeOutputs(OrtKernelContext* context, const int64_t* row_axes, Call* call) const;
