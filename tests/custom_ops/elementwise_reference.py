@@ -1,0 +1,239 @@
+"""What a program of FusedElementwise means, in plain numpy: docs/ops/fused-elementwise.md line by line.
+
+What is not exact (exp and the like, sums, products) is computed in the next wider type and rounded once, and can be
+disturbed by as much as a kernel may differ, which tells how far the outputs of a right kernel may lie apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpiframe.custom_ops.elementwise_operators import BY_NAME, NUMPY_TYPES
+from dpiframe.graph_passes.elementwise.program import (
+    REDUCTIONS,
+    Const,
+    ElementwiseProgram,
+    Input,
+    Line,
+    Sizes,
+    elements,
+    parse_program,
+)
+
+Array = np.ndarray
+WIDER = {"f16": np.float64, "f32": np.float64, "f64": np.longdouble}
+ULPS = 2
+"""By which a kernel's exp, tanh, ... may differ from the exact value."""
+SUM_ERROR = {"f16": 2.0**-10, "f32": 2.0**-22, "f64": 2.0**-50}
+"""By which a kernel's sum may differ from the exact one, as a part of the sum of magnitudes."""
+
+
+def run(text: str, inputs: Sequence[Array], noise: np.random.Generator | None = None) -> list[Array]:
+    """The outputs, each with the row axes in front. noise disturbs whatever a kernel may compute inexactly."""
+    program = parse_program(text)
+    with np.errstate(all="ignore"):
+        return _Interpreter(program, inputs, noise).outputs()
+
+
+def compare(text: str, inputs: Sequence[Array], actual: Sequence[Array]) -> None:
+    """Raise AssertionError unless the outputs are right: bit for bit (but for the sign of zeros and the kind of NaN)
+    where all is exact, else within what inexact values before them may move them."""
+    expected = run(text, inputs)
+    program = parse_program(text)
+    assert len(actual) == len(expected)
+    inexact = _inexact(program)
+    runs = [run(text, inputs, np.random.default_rng(seed)) for seed in range(4)] if any(inexact) else []
+    for i, (mine, wanted) in enumerate(zip(actual, expected, strict=True)):
+        what = f"output {i} of\n{text}"
+        assert mine.dtype == wanted.dtype, f"{what}: type {mine.dtype}, not {wanted.dtype}"
+        assert mine.shape == wanted.shape, f"{what}: shape {mine.shape}, not {wanted.shape}"
+        disturbed = [outputs[i] for outputs in runs] if inexact[program.outputs[i]] else []
+        wrong = ~_close(mine, wanted, disturbed)
+        if wrong.any():
+            where = tuple(int(n) for n in np.argwhere(wrong)[0])
+            raise AssertionError(f"{what}: at {where} {mine[where]!r}, not {wanted[where]!r}")
+
+
+def _inexact(program: ElementwiseProgram) -> list[bool]:
+    """For each value whether anything inexact is in it."""
+    result: list[bool] = []
+    for value in program.values:
+        mine = False
+        if isinstance(value, Line):
+            operator = BY_NAME.get(value.name)
+            mine = operator is not None and not operator.exact
+            mine |= value.name in ("sum", "prod") and value.type.startswith("f")
+            mine |= any(result[operand] for operand in value.operands)
+        result.append(mine)
+    return result
+
+
+def _close(mine: Array, wanted: Array, disturbed: list[Array]) -> Array:
+    with np.errstate(all="ignore"):
+        same = mine == wanted
+        if mine.dtype.kind == "f":
+            same |= np.isnan(mine) & np.isnan(wanted)
+        if not disturbed:
+            return same
+        wide = np.longdouble
+        spread = np.zeros(wanted.shape, wide)
+        for other in disturbed:
+            # what disturbing turns into NaN or out of it tells nothing
+            gap = np.abs(other.astype(wide) - wanted.astype(wide))
+            spread = np.maximum(spread, np.where(other == wanted, 0, np.where(np.isnan(gap), np.inf, gap)))
+            if mine.dtype.kind == "f":
+                spread = np.where(np.isnan(other) & np.isnan(wanted), 0, spread)
+        allowed = 8 * spread
+        if mine.dtype.kind == "f":
+            allowed = allowed + 4 * np.spacing(np.abs(wanted)).astype(wide)
+        gap = np.abs(mine.astype(wide) - wanted.astype(wide))
+        return same | (gap <= allowed) | np.isinf(spread)
+
+
+class _Interpreter:
+    def __init__(self, program: ElementwiseProgram, inputs: Sequence[Array], noise: np.random.Generator | None) -> None:
+        self.program = program
+        self.noise = noise
+        self.rows = self.row_axes(inputs)
+        self.values: list[Array] = []
+        """Each with all row axes in front, of size 1 where it doesn't depend on one, then its own sizes."""
+        given = iter(inputs)
+        for value in program.values:
+            if isinstance(value, Input):
+                self.values.append(self.input(value, next(given)))
+            elif isinstance(value, Const):
+                number = np.array(value.number, NUMPY_TYPES[value.type])
+                self.values.append(number.reshape((1,) * program.rows))
+            else:
+                self.values.append(self.line(value))
+
+    def outputs(self) -> list[Array]:
+        results = []
+        for output in self.program.outputs:
+            sizes = self.values[output].shape[self.program.rows :]
+            results.append(np.ascontiguousarray(np.broadcast_to(self.values[output], (*self.rows, *sizes))))
+        return results
+
+    def row_axes(self, inputs: Sequence[Array]) -> tuple[int, ...]:
+        found: dict[int, int] = {}
+        for value, array in zip(self.program.inputs, inputs, strict=True):
+            for axis, letter in enumerate(value.mask):
+                if letter == "x":
+                    size = array.shape[array.ndim - len(value.sizes) - self.program.rows + axis]
+                    assert found.setdefault(axis, size) == size
+        return tuple(found[axis] for axis in range(self.program.rows))
+
+    def input(self, value: Input, array: Array) -> Array:
+        assert array.dtype == NUMPY_TYPES[value.type]
+        rows = tuple(size if letter == "x" else 1 for size, letter in zip(self.rows, value.mask, strict=True))
+        return array.reshape((*rows, *value.sizes))
+
+    def line(self, line: Line) -> Array:
+        operands = [self.values[operand] for operand in line.operands]
+        dtype = np.dtype(NUMPY_TYPES[line.type])
+        if line.name == "cast":
+            return _cast(operands[0], dtype)
+        if line.name == "view":
+            return self.picked(operands[0], _view_indices(line), line.sizes)
+        if line.name == "pick":
+            return self.picked(operands[0], np.array(line.numbers), line.sizes)
+        if line.name == "join":
+            rows = tuple(max(sizes) for sizes in zip(*(a.shape[: self.program.rows] for a in operands), strict=True))
+            parts = [np.broadcast_to(a, (*rows, *a.shape[self.program.rows :])) for a in operands]
+            return np.concatenate(parts, self.program.rows + line.numbers[0])
+        if line.name in REDUCTIONS:
+            return self.reduce(line, operands[0])
+        return self.operator(line, operands)
+
+    def picked(self, operand: Array, indices: Array, sizes: Sizes) -> Array:
+        rows = operand.shape[: self.program.rows]
+        flat = operand.reshape((*rows, elements(operand.shape[self.program.rows :])))
+        return flat[..., indices.reshape(-1)].reshape((*rows, *sizes))
+
+    def operator(self, line: Line, operands: list[Array]) -> Array:
+        operator = BY_NAME[line.name]
+        rows, rank = self.program.rows, len(line.sizes)
+        aligned = []
+        for array in operands:
+            sizes = array.shape[rows:]
+            aligned.append(array.reshape((*array.shape[:rows], *(1,) * (rank - len(sizes)), *sizes)))
+        kind = self.kind(line.operands[-1])
+        if not operator.exact:
+            aligned = [array.astype(WIDER[kind]) for array in aligned]
+        elif kind == "f16":
+            aligned = [array if array.dtype == np.bool_ else array.astype(np.float32) for array in aligned]
+        x, y, z = (*aligned, None, None, None)[:3]
+        names = {"np": np, "x": x, "y": y, "z": z, "divide": _divide, "remainder": _remainder, "erf": _erf}
+        result = np.asarray(eval(operator.reference, names))
+        result = result.astype(NUMPY_TYPES[line.type])
+        if not operator.exact and self.noise is not None:
+            result = self.disturb(result, ULPS * np.spacing(np.abs(result)))
+        shape = np.broadcast_shapes(result.shape, (*(1,) * rows, *line.sizes))
+        return np.broadcast_to(result, shape)
+
+    def kind(self, value: int) -> str:
+        return self.program.values[value].type
+
+    def reduce(self, line: Line, operand: Array) -> Array:
+        axes = tuple(self.program.rows + axis for axis in line.numbers)
+        rows = operand.shape[: self.program.rows]
+        floating = operand.dtype.kind == "f"
+        wide = operand.astype(WIDER[line.type]) if floating else operand
+        if line.name == "max":
+            result = np.max(operand, axes)
+        elif line.name == "min":
+            result = np.min(operand, axes)
+        else:
+            of = np.sum if line.name == "sum" else np.prod
+            result = of(wide, axes, dtype=wide.dtype)
+            if floating and self.noise is not None:
+                size = np.sum(np.abs(wide), axes) if line.name == "sum" else np.abs(result) * operand.size
+                result = self.disturb(result, SUM_ERROR[line.type] * size)
+        return np.asarray(result).astype(operand.dtype).reshape((*rows, *line.sizes))
+
+    def disturb(self, values: Array, by: Array) -> Array:
+        assert self.noise is not None
+        moved = values + np.where(np.isfinite(by), by, 0) * self.noise.choice([-1, 1], values.shape)
+        return np.where(np.isfinite(values), moved, values).astype(values.dtype)
+
+
+def _view_indices(line: Line) -> Array:
+    offset, *strides = line.numbers
+    indices = np.array(offset)
+    for size, stride in zip(line.sizes, strides, strict=True):
+        indices = indices[..., None] + np.arange(size) * stride
+    return indices
+
+
+def _cast(array: Array, to: np.dtype) -> Array:
+    if array.dtype.kind == "f" and to.kind == "i":
+        low, high = np.iinfo(to).min, -float(np.iinfo(to).min)
+        wide = np.trunc(array.astype(np.float64))
+        inside = (wide >= low) & (wide < high)
+        return np.where(inside, np.where(inside, wide, 0).astype(to), to.type(low))
+    if to == np.bool_:
+        return array != 0
+    return array.astype(to)
+
+
+def _divide(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "f":
+        return x / y
+    by = np.where(y == 0, 1, y).astype(x.dtype)
+    quotient = x // by
+    rest = x - quotient * by
+    # // rounds down: towards zero is one more where the signs differ and a rest is left
+    return np.where(y == 0, 0, quotient + ((rest != 0) & ((x < 0) != (by < 0)))).astype(x.dtype)
+
+
+def _remainder(x: Array, y: Array) -> Array:
+    by = np.where(y == 0, 1, y).astype(x.dtype)
+    # by -1 nothing is left; the smallest integer divided by it would overflow
+    return np.where((y == 0) | (by == -1), 0, x % np.where(by == -1, 1, by)).astype(x.dtype)
+
+
+def _erf(x: Array) -> Array:
+    return np.vectorize(math.erf, otypes=[np.float64])(x)
