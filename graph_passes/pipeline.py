@@ -11,6 +11,7 @@ import onnx
 from dpiframe.graph_passes.canonicalize import Canonicalize
 from dpiframe.graph_passes.cleanup import Cleanup
 from dpiframe.graph_passes.functions import DOMAIN, MIN_IR_VERSION, is_fused
+from dpiframe.graph_passes.gemm.fuse import FuseGemm
 from dpiframe.graph_passes.inline import inline_lookup_functions
 from dpiframe.graph_passes.lookups.fuse import FuseLookups
 from dpiframe.graph_passes.lookups.interpret import count_lookups
@@ -18,7 +19,7 @@ from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.workbench import Workbench
 
-PASSES: tuple[type[Pass], ...] = (Canonicalize, FuseLookups, Cleanup)
+PASSES: tuple[type[Pass], ...] = (Canonicalize, FuseLookups, FuseGemm, Cleanup)
 
 
 @dataclass
@@ -44,15 +45,15 @@ def optimize_model(
     *,
     provider: str = "cpu",
     bad_ids: str = "error",
+    precision: str = "fp32",
     on_pass: Callable[[str], None] | None = None,
 ) -> PipelineResult:
     """Run all passes over a model, whose own protobuf is not changed.
 
-    provider: "cpu" or "cuda", the target that fusions are formed for. bad_ids: "error", "zero" or "clamp". on_pass is
-    called
-    with each pass's name before it runs.
+    provider: "cpu" or "cuda", the target that fusions are formed for. bad_ids: "error", "zero" or "clamp". precision:
+    "fp32", "tf32" or "fp16", of products on CUDA. on_pass is called with each pass's name before it runs.
     """
-    bench = Workbench(inline_lookup_functions(model), provider, bad_ids)
+    bench = Workbench(inline_lookup_functions(model), provider, bad_ids, precision)
     already = _count_fused(bench)
     result = PipelineResult(model, nodes_before=count_nodes(bench), lookups_before=count_lookups(bench))
     for kind in PASSES:
@@ -85,7 +86,7 @@ def _finish(bench: Workbench, fused: bool) -> onnx.ModelProto:
         properties |= {
             f"{DOMAIN}.version": metadata.version("dpiframe"),
             f"{DOMAIN}.provider": bench.provider,
-            f"{DOMAIN}.precision": "fp32",
+            f"{DOMAIN}.precision": bench.precision,
             f"{DOMAIN}.bad_ids": bench.bad_ids,
         }
         del model.metadata_props[:]

@@ -22,12 +22,16 @@ class Workbench:
     graph: the main graph; passes change it in place. functions: the model-local functions by (domain, name, overload),
     kept as protobufs. opset_import: operator set version by domain. overridable: names of the initializers that are
     graph inputs too. found_shapes: tensors by name whose shapes passes found where ONNX's inference doesn't. provider:
-    "cpu" or "cuda", the target. bad_ids: "error", "zero" or "clamp".
+    "cpu" or "cuda", the target. bad_ids: "error", "zero" or "clamp". precision: "fp32", "tf32" or "fp16", of products
+    on CUDA.
     """
 
-    def __init__(self, model: onnx.ModelProto, provider: str = "cpu", bad_ids: str = "error") -> None:
+    def __init__(
+        self, model: onnx.ModelProto, provider: str = "cpu", bad_ids: str = "error", precision: str = "fp32"
+    ) -> None:
         self.provider = provider
         self.bad_ids = bad_ids
+        self.precision = precision
         self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
         self.opset_import = {entry.domain: entry.version for entry in model.opset_import}
         self._model = model

@@ -1,0 +1,73 @@
+"""The function body of a FusedGemm: its program as standard ONNX nodes. The body is the op's definition."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from dpiframe.graph_passes.gemm.program import GemmProgram, Step
+
+MIN_OPSET = 13
+OUTPUT = "y"
+
+_PLAIN = {
+    "add": "Add",
+    "sub": "Sub",
+    "mul": "Mul",
+    "relu": "Relu",
+    "sigmoid": "Sigmoid",
+    "tanh": "Tanh",
+    "prelu": "PRelu",
+}
+
+
+def body_inputs(program: GemmProgram) -> list[str]:
+    return ["a", "w", *(f"operand_{step.input}" for step in program.steps if step.kind)]
+
+
+def gemm_body(program: GemmProgram, rank: int) -> list[onnx.NodeProto]:
+    """The nodes that compute the program for a left operand of this rank, from `body_inputs` to `OUTPUT`."""
+    body = _Body()
+    steps = list(program.steps)
+    if rank == 2:
+        inputs = ["a", "w"]
+        if steps and steps[0].op == "add" and steps[0].kind == "vector":
+            inputs.append(f"operand_{steps.pop(0).input}")
+        value = body.node("Gemm", *inputs, transB=int(program.layout == "nk"))
+    else:
+        value = body.node("MatMul", "a", body.node("Transpose", "w", perm=[1, 0]) if program.layout == "nk" else "w")
+    for step in steps:
+        value = body.step(step, value)
+    body.nodes[-1].output[0] = OUTPUT
+    return body.nodes
+
+
+class _Body:
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+
+    def node(self, op: str, *inputs: str, **attributes: object) -> str:
+        name = f"value_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, list(inputs), [name], **attributes))
+        return name
+
+    def step(self, step: Step, value: str) -> str:
+        if step.op in _PLAIN:
+            return self.node(_PLAIN[step.op], value, *([f"operand_{step.input}"] if step.kind else []))
+        if step.op == "leakyrelu":
+            return self.node("LeakyRelu", value, alpha=step.number)
+        if step.op == "silu":
+            return self.node("Mul", value, self.node("Sigmoid", value))
+        return self._gelu(value)
+
+    def _gelu(self, value: str) -> str:
+        """x * (1 + erf(x / sqrt 2)) / 2: Gelu itself came with opset 20, and onnx.reference has none in functions."""
+        bell = self.node("Erf", self.node("Mul", value, self._number(math.sqrt(0.5))))
+        half = self.node("Mul", value, self._number(0.5))
+        return self.node("Mul", half, self.node("Add", bell, self._number(1.0)))
+
+    def _number(self, number: float) -> str:
+        return self.node("Constant", value=numpy_helper.from_array(np.float32(number)))

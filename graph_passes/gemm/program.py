@@ -1,0 +1,44 @@
+"""The program of a FusedGemm: the product's form, and the steps that follow it. docs/ops/fused-gemm.md defines it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpiframe.graph_passes.lookups.program import float_text
+
+FORMAT_VERSION = 1
+MAX_STEPS = 16
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation on every element: op, then an operand or a number, where it takes one.
+
+    kind: scalar, vector, column or matrix. input: the operand's; inputs 0 and 1 are the left operand and the weight.
+    """
+
+    op: str
+    kind: str = ""
+    input: int = 0
+    number: float | None = None
+
+    def __str__(self) -> str:
+        if self.kind:
+            return f"step {self.op} {self.kind} {self.input}"
+        return f"step {self.op}" if self.number is None else f"step {self.op} {float_text(self.number)}"
+
+
+@dataclass(frozen=True)
+class GemmProgram:
+    """precision: fp32, tf32 or fp16. layout: of the weight, `nk` for [N, K] or `kn` for [K, N]."""
+
+    precision: str
+    layout: str
+    k: int
+    n: int
+    steps: tuple[Step, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"gemm {FORMAT_VERSION}", f"precision {self.precision}", f"weight {self.layout}"]
+        lines += [f"size {self.k} {self.n}", *map(str, self.steps)]
+        return "\n".join(lines) + "\n"
