@@ -1,0 +1,104 @@
+"""The pass `fuse_elementwise`: connected nodes that are not matrix products become FusedElementwise nodes."""
+
+from __future__ import annotations
+
+import onnx_graphsurgeon as gs
+
+from dpiframe.graph_passes.elementwise.body import elementwise_body
+from dpiframe.graph_passes.elementwise.gains import PRODUCTS, WAITING, absorbed, why_not, work
+from dpiframe.graph_passes.elementwise.groups import Group, find_groups
+from dpiframe.graph_passes.elementwise.lines import RefusedError
+from dpiframe.graph_passes.elementwise.lower import Lowered, Lowering
+from dpiframe.graph_passes.elementwise.rows import Axes, fixed_batch
+from dpiframe.graph_passes.elementwise.trim import given, pieces, trimmed
+from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_function
+from dpiframe.graph_passes.graphs import Node, node_label, set_producer, tidy
+from dpiframe.graph_passes.lookups.body import MIN_OPSET
+from dpiframe.graph_passes.pass_base import Pass
+from dpiframe.graph_passes.report import PassReport
+from dpiframe.graph_passes.workbench import Workbench
+
+OP = "FusedElementwise"
+
+
+class FuseElementwise(Pass):
+    """Connected nodes that are not matrix products as one node (the paper's Section IV-D).
+
+    1. Arithmetic, comparisons, Where, casts, activations with their broadcasting, of floats, integers and bools.
+    2. Views and moves within a row: reshapes, transposes, slices, splits, joins, picks of constant indices.
+    3. Reductions within a row, softmax, normalizations (BatchNormalization in inference form).
+    4. Products that read each element of a row once: Gemm and MatMul with N = 1 or K = 1, a weighted sum of a row's
+       vectors; on CUDA small products within a row as well.
+    5. A row is what lies behind the batch axis, or behind a batch axis and one of dynamic length.
+
+    Left alone: what mixes rows, matrix products, activations that ONNX Runtime fuses into a Gemm itself, values that
+    would make a matrix product wait for what it doesn't need, and groups that save no kernel.
+    """
+
+    name = "fuse_elementwise"
+
+    def run(self, bench: Workbench) -> PassReport:
+        report = PassReport(self.name)
+        if bench.opset < MIN_OPSET:
+            return report
+        batch = fixed_batch(bench)
+        outputs = bench.output_ids()
+        lowering = Lowering(bench.opset, batch, PRODUCTS[bench.provider], outputs)
+        for graph in bench.graphs():
+            _fuse_graph(graph, bench, lowering, outputs, report)
+        return report
+
+
+def _fuse_graph(graph: gs.Graph, bench: Workbench, lowering: Lowering, outputs: set[int], report: PassReport) -> None:
+    accepted = _accepted(graph, bench, lowering, report)
+    groups = find_groups(graph, accepted, lambda nodes: work(nodes) <= WAITING[bench.provider])
+    try:
+        for group in groups:
+            for nodes in pieces(trimmed(group.nodes, outputs)):
+                reason = why_not(nodes, bench.provider)
+                if reason is None:
+                    _replace(graph, bench, lowering, Group(group.axes, group.late, nodes), outputs, report)
+                elif len(nodes) > 1:
+                    report.refuse(node_label(nodes[-1]), reason)
+    except PoolExhaustedError as error:
+        report.refuse(node_label(nodes[-1]), str(error))
+    tidy(graph)
+
+
+def _accepted(graph: gs.Graph, bench: Workbench, lowering: Lowering, report: PassReport) -> dict[int, Axes]:
+    accepted: dict[int, Axes] = {}
+    for node in graph.nodes:
+        if not lowering.knows(node):
+            continue
+        try:
+            axes = lowering.axes(node)
+        except RefusedError as error:
+            if error.telling:
+                report.refuse(node_label(node), str(error))
+            continue
+        if not absorbed(node, accepted, bench.provider):
+            accepted[id(node)] = axes
+    return accepted
+
+
+def _replace(
+    graph: gs.Graph, bench: Workbench, lowering: Lowering, group: Group, outputs: set[int], report: PassReport
+) -> None:
+    results = given(group.nodes, outputs)
+    try:
+        lowered = lowering.lower(group.axes, group.nodes, results)
+    except RefusedError as error:
+        report.refuse(node_label(group.nodes[-1]), str(error))
+        return
+    label = bench.new_name(f"{OP}_{results[0].name}")
+    name = _function(bench, lowered, group.nodes, results)
+    node = Node(name, name=label, attrs={"program": str(lowered.program)}, inputs=lowered.inputs, domain=DOMAIN)
+    graph.nodes.append(node)
+    for tensor in results:
+        set_producer(tensor, node, gs.Variable(bench.new_name(tensor.name), tensor.dtype, tensor.shape))
+    report.changes.append(f"{label}: {len(group.nodes)} nodes from {len(lowered.inputs)} inputs")
+
+
+def _function(bench: Workbench, lowered: Lowered, nodes: list[Node], results: list[gs.Tensor]) -> str:
+    body = elementwise_body(nodes, lowered.inputs, results)
+    return add_function(bench, OP, body.inputs, body.outputs, body.nodes, ["program"])

@@ -1,0 +1,83 @@
+"""What a provider gains by a group: kernels of ONNX Runtime's that it saves, and what it costs to compute it here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Sequence
+
+import onnx_graphsurgeon as gs
+
+from dpiframe.graph_passes.elementwise.views import IN_PLACE
+from dpiframe.graph_passes.graphs import Node, is_standard
+
+PRODUCTS = {"cpu": 0, "cuda": 1 << 14}
+"""Products a row up to which two row values are multiplied as matrices here. On a CPU, MLAS is faster."""
+WAITING = {"cpu": math.inf, "cuda": 2048}
+"""Elements a row up to which early nodes may wait for a later group. On a GPU, more of them are worth a launch of their
+own, which can run beside what the others wait for."""
+
+_GEMM_ACTIVATIONS = {"Relu", "Sigmoid", "Tanh", "LeakyRelu", "Elu", "HardSigmoid", "Softplus", "Softsign"}
+_KERNELS = {"Mish": 3, "HardSwish": 2, "Celu": 2, "ReduceLogSum": 2}
+"""Operators that ONNX Runtime has no kernel for, and so runs as several."""
+
+
+def absorbed(node: Node, accepted: Container[int], provider: str) -> bool:
+    """ONNX Runtime fuses the node into the matrix product before it: on a CPU an activation, and the addition of
+    weights."""
+    if provider != "cpu":
+        return False
+    if node.op in _GEMM_ACTIVATIONS:
+        producer = _only_producer(node.inputs[0])
+        if producer is None or id(producer) in accepted:
+            return False
+        if producer.op == "Add":
+            return absorbed(producer, accepted, provider)
+        return producer.op in ("Gemm", "Conv")
+    if node.op == "Add":
+        for product, weights in (node.inputs, node.inputs[::-1]):
+            producer = _only_producer(product)
+            if producer is not None and producer.op == "MatMul" and id(producer) not in accepted:
+                return isinstance(weights, gs.Constant) and isinstance(producer.inputs[1], gs.Constant)
+    return False
+
+
+def kernels(nodes: Sequence[Node], provider: str) -> int:
+    """How many kernels ONNX Runtime would run for these nodes."""
+    inside = {id(node) for node in nodes}
+    count = 0
+    for node in nodes:
+        if node.op in IN_PLACE:
+            continue
+        if provider == "cpu" and node.op in _GEMM_ACTIVATIONS:
+            producer = _only_producer(node.inputs[0])
+            if producer is not None and producer.op == "Gemm" and id(producer) in inside:
+                continue
+        count += _KERNELS.get(node.op, 1)
+    return count
+
+
+def work(nodes: Sequence[Node]) -> int:
+    """Elements a row that these nodes read or make."""
+    return sum(
+        max(_elements(tensor) for tensor in (*node.inputs, *node.outputs) if not isinstance(tensor, gs.Constant))
+        for node in nodes
+        if node.op not in IN_PLACE
+    )
+
+
+def why_not(nodes: Sequence[Node], provider: str) -> str | None:
+    """Why the group is better left to ONNX Runtime; None where it isn't."""
+    if kernels(nodes, provider) < 2:
+        return "ONNX Runtime runs it as one kernel"
+    return None
+
+
+def _elements(tensor: gs.Tensor) -> int:
+    return math.prod(dim for dim in tensor.shape or () if isinstance(dim, int))
+
+
+def _only_producer(tensor: gs.Tensor) -> Node | None:
+    """The standard node that makes a tensor for a single reader."""
+    if len(tensor.outputs) != 1 or not tensor.inputs or not is_standard(tensor.inputs[0]):
+        return None
+    return tensor.inputs[0]

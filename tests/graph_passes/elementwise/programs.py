@@ -1,0 +1,66 @@
+"""Whether programs mean what their bodies do: every fused node's inputs and outputs, as ONNX Runtime computes them from
+the bodies, against the numpy reading of the program."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper
+
+from dpiframe.graph_passes.elementwise.fuse import OP
+from tests.custom_ops import elementwise_reference
+from tests.graph_passes.harness import Arrays, fused_nodes
+
+TOLERANCE = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-12}
+
+
+def elementwise_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    return [node for node in fused_nodes(model.graph) if node.op_type.startswith(OP)]
+
+
+def program_texts(model: onnx.ModelProto) -> list[str]:
+    return [node.attribute[0].s.decode() for node in elementwise_nodes(model)]
+
+
+def programs_mean_their_bodies(model: onnx.ModelProto, *cases: Arrays) -> int:
+    """Checks the nodes of the main graph; returns how many there are."""
+    nodes = [node for node in model.graph.node if node.op_type.startswith(OP)]
+    if not nodes:
+        return 0
+    stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer if _small(tensor)}
+    exposed = onnx.ModelProto()
+    exposed.CopyFrom(model)
+    wanted = list(dict.fromkeys(name for node in nodes for name in (*node.input, *node.output) if name not in stored))
+    given = {value.name for value in model.graph.output}
+    exposed.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in wanted if name not in given)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(exposed.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    for case in cases:
+        values = {**stored, **case, **dict(zip(wanted, session.run(wanted, case), strict=True))}
+        for node in nodes:
+            text = node.attribute[0].s.decode()
+            results = elementwise_reference.run(text, [values[name] for name in node.input])
+            for name, got in zip(node.output, results, strict=True):
+                near(got, values[name], f"{node.name}: {name} of\n{text}")
+    return len(nodes)
+
+
+def near(got: np.ndarray, want: np.ndarray, what: str) -> None:
+    """|a - b| <= tolerance * max(1, max|b|); integers and bools are equal, NaN and infinities in the same places."""
+    assert got.shape == want.shape, f"{got.shape} for {want.shape}: {what}"
+    assert got.dtype == want.dtype, f"{got.dtype} for {want.dtype}: {what}"
+    if got.dtype.kind != "f":
+        np.testing.assert_array_equal(got, want, what)
+        return
+    finite = np.isfinite(want)
+    np.testing.assert_array_equal(got[~finite], want[~finite], what)
+    bound = TOLERANCE[str(got.dtype)] * max(1.0, float(np.abs(want[finite]).max(initial=0)))
+    error = np.abs(got[finite].astype(np.float64) - want[finite]).max(initial=0)
+    assert error <= bound, f"{error} of {bound}: {what}"
+
+
+def _small(tensor: onnx.TensorProto) -> bool:
+    return tensor.data_location != onnx.TensorProto.EXTERNAL and int(np.prod(tensor.dims)) < 1 << 20
