@@ -41,6 +41,10 @@ BadIds = Annotated[
     Literal["error", "zero", "clamp"],
     typer.Option(help="Ids outside their table: an error, a row of zeros, or the table's first or last row."),
 ]
+Precision = Annotated[
+    Literal["fp32", "tf32", "fp16"],
+    typer.Option(help="Matrix products on CUDA: as accurate as float32, or with 11 bits of each operand."),
+]
 Inputs = Annotated[
     Path | None,
     typer.Option(metavar="FILE.npz", help="Real inputs to verify on as well, an array an input, by its name."),
@@ -64,6 +68,7 @@ def optimize(
     output: Output = None,
     provider: Provider = "auto",
     bad_ids: BadIds = "error",
+    precision: Precision = "fp32",
     inputs: Inputs = None,
     external_data: ExternalData = "reference",
     custom_op_library: CustomOpLibrary = None,
@@ -83,6 +88,7 @@ def optimize(
             output,
             provider=provider,
             bad_ids=bad_ids,
+            precision=precision,
             inputs=inputs,
             external_data=external_data,
             custom_op_library=custom_op_library,

@@ -45,6 +45,11 @@ class Subject:
         return cls(path, model, libraries, user)
 
     @property
+    def precision(self) -> str:
+        """That of products on CUDA, as `optimize` wrote it down."""
+        return next((p.value for p in self.model.metadata_props if p.key == "dpiframe.precision"), "fp32")
+
+    @property
     def computes_in_half(self) -> bool:
         """Whether it stores, takes or gives float16 or bfloat16."""
         values = (*self.model.graph.input, *self.model.graph.output)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from dpiframe.child import Child, Failure, Loadable, Outputs
-from dpiframe.compare import difference, largest_difference
+from dpiframe.compare import FLOAT16_BOUND, FLOAT32_BOUND, REDUCED_BOUND, difference, largest_difference
 from dpiframe.errors import UsageError, VerificationError
 from dpiframe.input_specs import input_specs
 from dpiframe.inputs import Case, CaseMaker, Feeds
@@ -47,7 +47,7 @@ def verify(
     result = Subject.read(optimized, custom_op_library=custom_op_library)
     with Child() as child:
         verifier = Verifier(child, subject, provider, progress)
-        verifier.run(result.path)
+        verifier.run(result.path, precision=result.precision)
     if verifier.result.mismatch is not None:
         raise VerificationError(f"{optimized}: {verifier.result.mismatch}", verifier.result)
     return verifier.result
@@ -70,16 +70,21 @@ class Verifier:
         self._subject = subject
         self._progress = progress
         self._references: dict[str, Outputs] = {}
+        self._precision = "fp32"
         self.cuda = provider != "cpu" and may_have_cuda() and self._cuda_works()
         self.result = VerifyResult("cuda" if self.cuda else "cpu")
         if provider == "cuda" and not self.cuda:
             self.result.notes.append(_NO_CUDA)
 
-    def run(self, optimized: Path, *, bad_ids: str = "error") -> None:
-        """Compare, then measure. Raises VerificationError where the original answers no case."""
+    def run(self, optimized: Path, *, bad_ids: str = "error", precision: str = "fp32") -> None:
+        """Compare, then measure. Raises VerificationError where the original answers no case.
+
+        bad_ids, precision: what the optimized model was made with.
+        """
         # Imported while the child starts up.
         from dpiframe.graph_passes.id_ranges import id_ranges
 
+        self._precision = precision
         specs = input_specs(self._subject.path, self._subject.model)
         self._maker = CaseMaker(specs, id_ranges(self._subject.model))
         cases = self._answerable_cases()
@@ -110,9 +115,15 @@ class Verifier:
             return f"the original runs, the optimized model fails: {outputs.reason}"
         if outputs.names != reference.names:
             return f"the outputs are {outputs.names}, the original's {reference.names}"
-        half = self._subject.computes_in_half
-        wrong = difference(outputs.names, reference.arrays, outputs.arrays, half=half)
+        wrong = difference(outputs.names, reference.arrays, outputs.arrays, bound=self._bound(form))
         return str(wrong) if wrong else largest_difference(reference.arrays, outputs.arrays)
+
+    def _bound(self, form: Form) -> float:
+        bound = FLOAT16_BOUND if self._subject.computes_in_half else FLOAT32_BOUND
+        # only the kernels on CUDA compute with fewer bits: bodies and CPU kernels don't
+        if form == "fused" and self.cuda and self._precision != "fp32":
+            bound = max(bound, REDUCED_BOUND)
+        return bound
 
     def _cuda_works(self) -> bool:
         self._add_original(cuda=True)

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpiframe.compare import FLOAT16_BOUND, FLOAT32_BOUND, difference, largest_difference
+from dpiframe.compare import FLOAT16_BOUND, FLOAT32_BOUND, REDUCED_BOUND, difference, largest_difference
 
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
 ARRAYS = hnp.arrays(np.float32, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4), elements=FLOATS)
 
 
-def differs(a: object, b: object, *, half: bool = False) -> bool:
-    return difference(["y"], [np.asarray(b)], [np.asarray(a)], half=half) is not None
+def differs(a: object, b: object, *, bound: float = FLOAT32_BOUND) -> bool:
+    return difference(["y"], [np.asarray(b)], [np.asarray(a)], bound=bound) is not None
 
 
 @given(ARRAYS)
@@ -31,7 +31,7 @@ def test_one_changed_element_is_found_and_named(array: np.ndarray, data: st.Data
     scale = max(1.0, float(np.abs(finite).max(initial=0.0)))
     changed = array.astype(np.float64)
     changed[at] = 0.0 if not np.isfinite(array[at]) else changed[at] + 4 * FLOAT32_BOUND * scale
-    found = difference(["y"], [array.astype(np.float64)], [changed], half=False)
+    found = difference(["y"], [array.astype(np.float64)], [changed])
     assert found is not None
     assert found.where == (f"[{', '.join(map(str, at))}]" if at else "")
 
@@ -45,22 +45,24 @@ def test_special_values_are_only_equal_to_themselves(a: float, b: float) -> None
 
 
 @pytest.mark.parametrize(
-    ("dtype", "half", "bound"),
+    ("dtype", "asked", "bound"),
     [
-        (np.float32, False, FLOAT32_BOUND),
-        (np.float64, False, FLOAT32_BOUND),
-        (np.float16, False, FLOAT16_BOUND),
-        (np.float32, True, FLOAT16_BOUND),
+        (np.float32, FLOAT32_BOUND, FLOAT32_BOUND),
+        (np.float64, FLOAT32_BOUND, FLOAT32_BOUND),
+        (np.float16, FLOAT32_BOUND, FLOAT16_BOUND),
+        (np.float32, FLOAT16_BOUND, FLOAT16_BOUND),
+        (np.float32, REDUCED_BOUND, REDUCED_BOUND),
+        (np.float16, REDUCED_BOUND, REDUCED_BOUND),
     ],
 )
 @pytest.mark.parametrize("largest", [0.25, 8.0])
 def test_the_bound_scales_with_the_largest_value_from_one_up(
-    dtype: type[np.floating], half: bool, bound: float, largest: float
+    dtype: type[np.floating], asked: float, bound: float, largest: float
 ) -> None:
     b = np.array([largest, 0.0], dtype)
     step = bound * max(1.0, largest)
-    assert not differs(np.array([largest, 0.9 * step], dtype), b, half=half)
-    assert differs(np.array([largest, 1.2 * step], dtype), b, half=half)
+    assert not differs(np.array([largest, 0.9 * step], dtype), b, bound=asked)
+    assert differs(np.array([largest, 1.2 * step], dtype), b, bound=asked)
 
 
 def test_an_infinity_does_not_loosen_the_bound() -> None:
@@ -74,12 +76,12 @@ def test_other_types_are_equal_or_not(dtype: type[np.generic]) -> None:
 
 
 def test_shapes_and_types_must_agree() -> None:
-    shape = difference(["y"], [np.zeros((2, 1))], [np.zeros(2)], half=False)
-    dtype = difference(["y"], [np.zeros(2, np.float32)], [np.zeros(2)], half=False)
+    shape = difference(["y"], [np.zeros((2, 1))], [np.zeros(2)])
+    dtype = difference(["y"], [np.zeros(2, np.float32)], [np.zeros(2)])
     assert str(shape) == "output 'y' in shape is [2], the original's [2, 1]"
     assert str(dtype) == "output 'y' in type is float64, the original's float32"
 
 
 def test_the_worst_element_is_named_with_both_values() -> None:
-    found = difference(["a", "b"], [np.ones(2), np.float32([[0, 0]])], [np.ones(2), np.float32([[0.5, 2]])], half=False)
+    found = difference(["a", "b"], [np.ones(2), np.float32([[0, 0]])], [np.ones(2), np.float32([[0.5, 2]])])
     assert str(found) == "output 'b'[0, 1] is 2.0, the original's 0.0"
