@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import onnx
@@ -49,7 +50,7 @@ class _Body:
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
 
-    def node(self, op: str, *inputs: str, **attributes: object) -> str:
+    def node(self, op: str, *inputs: str, **attributes: Any) -> str:
         name = f"value_{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, list(inputs), [name], **attributes))
         return name
@@ -70,4 +71,4 @@ class _Body:
         return self.node("Mul", half, self.node("Add", bell, self._number(1.0)))
 
     def _number(self, number: float) -> str:
-        return self.node("Constant", value=numpy_helper.from_array(np.float32(number)))
+        return self.node("Constant", value=numpy_helper.from_array(np.array(number, np.float32)))
