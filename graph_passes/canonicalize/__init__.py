@@ -4,9 +4,11 @@ match."""
 from __future__ import annotations
 
 from dpiframe.graph_passes.canonicalize.branches import decide_branches
+from dpiframe.graph_passes.canonicalize.columns import use_rows
 from dpiframe.graph_passes.canonicalize.common_nodes import share_common_nodes
 from dpiframe.graph_passes.canonicalize.constants import constant_nodes, fold_constants
 from dpiframe.graph_passes.canonicalize.dimensions import unify_dimensions
+from dpiframe.graph_passes.canonicalize.einsums import name_products
 from dpiframe.graph_passes.canonicalize.shape_plumbing import fix_shapes
 from dpiframe.graph_passes.canonicalize.simplify import remove_no_ops
 from dpiframe.graph_passes.pass_base import Pass
@@ -23,6 +25,8 @@ _STEPS = (
     remove_no_ops,
     fold_constants,
     decide_branches,
+    name_products,
+    use_rows,
     share_common_nodes,
 )
 _REVEAL_NOTHING = {remove_no_ops, share_common_nodes}
@@ -38,7 +42,8 @@ class Canonicalize(Pass):
     3. Shapes computed at run time become constants, as far as only one dimension is unknown.
     4. An If whose condition follows is replaced by its branch.
     5. Casts, views, Expand, Slice, Dropout, `x + 0`, `x * 1` without effect go.
-    6. Repeated nodes are computed once.
+    6. An Einsum that is a matrix product becomes one, and products written for column vectors become those of rows.
+    7. Repeated nodes are computed once.
 
     Left alone: nodes that give a graph's output, random operators, and whatever would make the file grow.
     """
