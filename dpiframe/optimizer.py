@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from dpiframe.child import Child
 from dpiframe.errors import DPIFrameError, VerificationError
@@ -133,7 +133,12 @@ def optimize(
             bring(external_data, source.parent, staged.folder, brought)
         result = _result(subject, target, runs_on, rewritten)
         if rewritten.fused:
-            _prove(verifier, subject, rewritten, staged, bad_ids, precision, progress)
+            stages = pipeline.models_after_passes(subject.model, provider=runs_on, bad_ids=bad_ids, precision=precision)
+            _check_model(verifier, subject, rewritten, staged)
+            verifier.run(staged.path, bad_ids=bad_ids, precision=precision)
+            if verifier.result.mismatch is not None:
+                progress("verifying", "looking for the first pass whose answers differ")
+                _fail(verifier, subject, first_difference(verifier, verifier.result.mismatch, stages, staged))
             result.verification = verifier.result
         with _writing(target):
             staged.publish(brought)
@@ -161,24 +166,9 @@ def _result(
     return result
 
 
-def _prove(
-    verifier: Verifier,
-    subject: Subject,
-    rewritten: PipelineResult,
-    staged: StagedOutput,
-    bad_ids: BadIds,
-    precision: Precision,
-    progress: Progress,
-) -> None:
-    """Check the staged file and compare its answers. Raises VerificationError where it can't be shown to be right."""
-    _check_model(verifier, subject, rewritten, staged)
-    verifier.run(staged.path, bad_ids=bad_ids, precision=precision)
-    mismatch = verifier.result.mismatch
-    if mismatch is None:
-        return
-    progress("verifying", "looking for the first pass whose answers differ")
-    culprit = first_difference(verifier, mismatch, rewritten.stages, staged)
+def _fail(verifier: Verifier, subject: Subject, culprit: str | None) -> NoReturn:
     where = f"they first differ after the pass {culprit}" if culprit else "no single pass is to blame"
+    mismatch = verifier.result.mismatch
     raise VerificationError(
         f"{subject.path}: the optimized model's answers differ: {mismatch}; {where}; nothing was written",
         verifier.result,

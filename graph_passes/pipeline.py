@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import metadata
 
@@ -26,8 +26,8 @@ PASSES: tuple[type[Pass], ...] = (Canonicalize, FuseLookups, FuseGemm, Cleanup)
 class PipelineResult:
     """What the passes made of a model.
 
-    fused: whether any dpiframe op was formed (otherwise the model is best left as it is). stages: the model after each
-    pass, to find the first one after which results differ. Node counts leave out Constant nodes.
+    fused: whether any dpiframe op was formed (otherwise the model is best left as it is). Node counts leave out
+    Constant nodes.
     """
 
     model: onnx.ModelProto
@@ -37,7 +37,6 @@ class PipelineResult:
     nodes_before: int = 0
     nodes_after: int = 0
     fused: bool = False
-    stages: list[tuple[str, onnx.ModelProto]] = field(default_factory=list)
 
 
 def optimize_model(
@@ -61,12 +60,22 @@ def optimize_model(
         if on_pass is not None:
             on_pass(current.name)
         result.reports.append(current(bench))
-        result.fused = _count_fused(bench) > already
-        result.stages.append((current.name, _finish(bench, result.fused)))
-    result.model = result.stages[-1][1]
+    result.fused = _count_fused(bench) > already
+    result.model = _finish(bench, result.fused)
     result.nodes_after = count_nodes(bench)
     result.lookups_fused = result.lookups_before - count_lookups(bench)
     return result
+
+
+def models_after_passes(
+    model: onnx.ModelProto, *, provider: str = "cpu", bad_ids: str = "error", precision: str = "fp32"
+) -> Iterator[tuple[str, onnx.ModelProto]]:
+    """Run all passes again, and give each one's name and the model after it: to find the first whose results differ."""
+    bench = Workbench(inline_lookup_functions(model), provider, bad_ids, precision)
+    already = _count_fused(bench)
+    for kind in PASSES:
+        kind()(bench)
+        yield kind.name, _finish(bench, _count_fused(bench) > already)
 
 
 def count_nodes(bench: Workbench) -> int:
