@@ -98,22 +98,37 @@ def solve_reshape(shape: list[Dim] | None, target: list[Dim], allow_zero: bool) 
 
 
 def _quotient(shape: list[Dim], divisor: list[Dim]) -> Dim:
-    """The one dimension d with prod(shape) = d * prod(divisor), or None."""
+    """The one dimension d with prod(shape) = d * prod(divisor), or None. A symbol times a number is a symbol, too."""
     if None in shape or None in divisor:
         return None
-    symbols = [d for d in shape if isinstance(d, str)]
-    for dim in divisor:
-        if isinstance(dim, str):
-            if dim not in symbols:
-                return None
-            symbols.remove(dim)
-    above = int(np.prod([d for d in shape if isinstance(d, int)], dtype=np.int64))
-    below = int(np.prod([d for d in divisor if isinstance(d, int)], dtype=np.int64))
+    symbols, above = _product(shape)
+    others, below = _product(divisor)
+    for symbol in others:
+        if symbol not in symbols:
+            return None
+        symbols.remove(symbol)
     if below == 0 or above % below:
         return None
+    factor = above // below
     if not symbols:
-        return above // below
-    return symbols[0] if len(symbols) == 1 and above == below else None
+        return factor
+    if len(symbols) > 1:
+        return None
+    return symbols[0] if factor == 1 else f"{symbols[0]}{_TIMES}{factor}"
+
+
+def _product(dims: list[Dim]) -> tuple[list[str], int]:
+    """The symbols that dimensions multiply to, and their factor."""
+    symbols, factor = [], 1
+    for dim in dims:
+        if isinstance(dim, str):
+            symbol, times, number = dim.rpartition(_TIMES)
+            times = times if number.isdigit() else ""
+            symbols.append(symbol if times else dim)
+            factor *= int(number) if times else 1
+        elif dim is not None:
+            factor *= dim
+    return symbols, factor
 
 
 def _reshape(node: gs.Node, target: np.ndarray) -> list[int] | None:
@@ -159,6 +174,8 @@ def _only_known(node: gs.Node, target: np.ndarray) -> list[int] | None:
     return [int(d) for d in target.ravel()] if is_known(target) else None
 
 
+_TIMES = "#*"
+"""Between a symbol and its factor. No file has it: the number sign is for symbols of the passes' own."""
 _SHAPE_TYPES = (np.dtype(np.int64), np.dtype(np.int32), np.dtype(bool))
 _OPERANDS = {"Reshape": _reshape, "Expand": _expand, "Tile": _only_known}
 

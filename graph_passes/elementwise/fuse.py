@@ -41,6 +41,8 @@ class FuseElementwise(Pass):
         report = PassReport(self.name)
         if bench.opset < MIN_OPSET:
             return report
+        # earlier passes' nodes have shapes now that their bodies tell
+        bench.infer_shapes()
         batch = fixed_batch(bench)
         outputs = bench.output_ids()
         lowering = Lowering(bench.opset, batch, PRODUCTS[bench.provider], outputs)

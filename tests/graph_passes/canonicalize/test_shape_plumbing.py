@@ -36,8 +36,16 @@ def floats(*shape: int) -> np.ndarray:
     ("shape", "target", "allow_zero", "want"),
     [
         (["b", 4], [-1, 4], False, ["b", 4]),
-        (["b", 4], [-1], False, None),
-        (["b", 4], [-1, 2], False, None),
+        (["b", 4], [-1], False, ["b#*4"]),
+        (["b", 4], [-1, 2], False, ["b#*2", 2]),
+        (["b", 4], [-1, 3], False, None),
+        (["b#*4", 6], [-1, 12], False, ["b#*2", 12]),
+        (["b#*4", 6], [-1, 24], False, ["b", 24]),
+        (["b#*4", 6], [-1, 4, 6], False, ["b", 4, 6]),
+        (["b#*4", 6], [-1, 48], False, None),
+        (["b#*4"], ["b", -1], False, ["b", 4]),
+        (["b#*4", 2], ["b#*4", -1], False, ["b#*4", 2]),
+        (["b#*six", 2], [-1, 2], False, ["b#*six", 2]),
         (["b", 4, 2], [-1, 8], False, ["b", 8]),
         (["b", 4, 2], [0, -1], False, ["b", 8]),
         (["b", 4, 2], [0, 0, 0], False, ["b", 4, 2]),
@@ -72,6 +80,27 @@ RESHAPES = {
     ),
     "rows to the end": ("float[b,6] x", "c = Concat<axis=0>(v6, u) y = Reshape(x, c)", "float[6,b]", [6, -1]),
 }
+
+
+def test_rows_of_a_batch_laid_out_flat_and_back() -> None:
+    """What a product needs as a matrix is a batch of the same size again behind it, without a name in the file."""
+    model = parse(
+        """(float[b,4,6] x, float[b,4,1] w) => (float[b,4] y) {
+            flat = Reshape(x, matrix) product = MatMul(flat, weight) back = Reshape(product, heads)
+            factor = Squeeze(w, last) y = Mul(back, factor)
+        }""",
+        matrix=np.array([-1, 6]),
+        heads=np.array([-1, 4]),
+        last=np.array([2]),
+        weight=floats(6, 1),
+    )
+    bench = Workbench(model)
+    Canonicalize()(bench)
+    shapes = {name: tensor.shape for name, tensor in bench.graph.tensors().items()}
+    assert shapes["flat"] == ["b#*4", 6]
+    assert shapes["product"] == ["b#*4", 1]
+    assert shapes["back"] == ["b", 4]
+    assert "#" not in onnx.printer.to_text(bench.to_model())
 
 
 @pytest.mark.parametrize("name", RESHAPES)

@@ -12,7 +12,7 @@ from dpiframe.graph_passes.elementwise.fuse import OP
 from tests.custom_ops import elementwise_reference
 from tests.graph_passes.harness import Arrays, fused_nodes
 
-TOLERANCE = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-12}
+TOLERANCE = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-6}
 
 
 def elementwise_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
