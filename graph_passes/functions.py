@@ -35,6 +35,8 @@ def add_function(
     Raises PoolExhaustedError where all of the op's names are taken by other bodies.
     """
     opset = [helper.make_opsetid("", bench.opset)]
+    if any(node.domain == DOMAIN for node in nodes):
+        opset.append(helper.make_opsetid(DOMAIN, DOMAIN_VERSION))
     function = helper.make_function(DOMAIN, op, inputs, outputs, nodes, opset, attributes)
     # an overload is a body under the same name, too
     taken = {key[1] for key in bench.functions if key[0] == DOMAIN}

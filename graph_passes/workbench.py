@@ -11,6 +11,7 @@ import onnx_graphsurgeon as gs
 from dpiframe.graph_passes.graph_reader import read_graph, set_type
 from dpiframe.graph_passes.graph_writer import GraphWriter, copy_fields
 from dpiframe.graph_passes.graphs import STANDARD_DOMAINS, is_standard, tidy
+from dpiframe.graph_passes.streams.schedule import Order
 
 _MIN_IR_VERSION = 4
 """Before IR version 4 every initializer had to be a graph input, and was a constant all the same."""
@@ -23,15 +24,24 @@ class Workbench:
     kept as protobufs. opset_import: operator set version by domain. overridable: names of the initializers that are
     graph inputs too. found_shapes: tensors by name whose shapes passes found where ONNX's inference doesn't. provider:
     "cpu" or "cuda", the target. bad_ids: "error", "zero" or "clamp". precision: "fp32", "tf32" or "fp16", of products
-    on CUDA.
+    on CUDA. streams: how many at most branches may run on, 1 for none beside ONNX Runtime's own, 0 for what a region is
+    worth. launch_order: "breadth" or "depth", in which a region's branches are launched.
     """
 
     def __init__(
-        self, model: onnx.ModelProto, provider: str = "cpu", bad_ids: str = "error", precision: str = "fp32"
+        self,
+        model: onnx.ModelProto,
+        provider: str = "cpu",
+        bad_ids: str = "error",
+        precision: str = "fp32",
+        streams: int = 0,
+        launch_order: Order = "breadth",
     ) -> None:
         self.provider = provider
         self.bad_ids = bad_ids
         self.precision = precision
+        self.streams = streams
+        self.launch_order: Order = launch_order
         self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
         self.opset_import = {entry.domain: entry.version for entry in model.opset_import}
         self._model = model

@@ -9,12 +9,13 @@ from dpiframe.graph_passes.gemm.body import MIN_OPSET, OUTPUT, body_inputs, gemm
 from dpiframe.graph_passes.gemm.epilogue import Operation, addition, following
 from dpiframe.graph_passes.gemm.product import NotSupportedError, Product, match_product
 from dpiframe.graph_passes.gemm.program import MAX_STEPS, GemmProgram, Step
-from dpiframe.graph_passes.graphs import Node, detach, node_label, set_producer, tidy
+from dpiframe.graph_passes.graphs import Node, detach, node_label, reads, set_producer, tidy
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.workbench import Workbench
 
 OP = "FusedGemm"
+Chain = tuple[list[Operation], list[gs.Node], gs.Tensor]
 
 
 class FuseGemm(Pass):
@@ -26,7 +27,8 @@ class FuseGemm(Pass):
     3. Activations: Relu, LeakyRelu, PRelu, Sigmoid, Tanh, Gelu, x * Sigmoid(x).
     4. A BatchNormalization is a scale and a shift (P18).
 
-    Left alone: products with one column, which chains of other operators take in, and what reads a product twice.
+    Left alone: products with one column, which chains of other operators take in, what reads a product twice, and
+    operands that are ready only after more products than it takes to get here: the product would wait for them.
     """
 
     name = "fuse_gemm"
@@ -38,21 +40,32 @@ class FuseGemm(Pass):
             return report
         outputs = bench.output_ids()
         for graph in bench.graphs():
+            depth = product_depths(graph)
             for node in list(graph.nodes):
                 try:
                     product = match_product(node)
                     if product is not None:
-                        _replace(graph, bench, product, outputs, report)
+                        _replace(graph, bench, product, _chain(product, outputs, depth), report)
                 except (NotSupportedError, PoolExhaustedError) as refusal:
                     report.refuse(node_label(node), str(refusal))
             tidy(graph)
         return report
 
 
-def _replace(graph: gs.Graph, bench: Workbench, product: Product, outputs: set[int], report: PassReport) -> None:
+def product_depths(graph: gs.Graph) -> dict[int, int]:
+    """By id(tensor): how many products lie one after the other on the way to it, at most."""
+    depth: dict[int, int] = {}
+    for node in graph.nodes:
+        before = max((depth.get(id(tensor), 0) for tensor in reads(node)), default=0)
+        for tensor in node.outputs:
+            depth[id(tensor)] = before + (node.op in ("MatMul", "Gemm"))
+    return depth
+
+
+def _replace(graph: gs.Graph, bench: Workbench, product: Product, chain: Chain, report: PassReport) -> None:
     if bench.opset < MIN_OPSET:
         raise NotSupportedError(f"opset {bench.opset} is older than {MIN_OPSET}: convert the model first")
-    operations, nodes, result = _chain(product, outputs)
+    operations, nodes, result = chain
     inputs = [product.left, product.weight]
     steps = []
     for operation in operations:
@@ -73,7 +86,7 @@ def _replace(graph: gs.Graph, bench: Workbench, product: Product, outputs: set[i
     report.changes.append(f"{label}: {product.k} x {product.n}{also}")
 
 
-def _chain(product: Product, outputs: set[int]) -> tuple[list[Operation], list[gs.Node], gs.Tensor]:
+def _chain(product: Product, outputs: set[int], depth: dict[int, int]) -> Chain:
     """The operations after a product, the nodes that they stand for, and the tensor that they give."""
     value = product.node.outputs[0]
     operations: list[Operation] = []
@@ -82,7 +95,10 @@ def _chain(product: Product, outputs: set[int]) -> tuple[list[Operation], list[g
         operations = addition(value, product.addend)
         if not operations:
             raise NotSupportedError(f"what it adds has shape {product.addend.shape}")
+    here = depth[id(value)]
     while (then := following(value, outputs)) is not None and len(operations) + len(then.operations) <= MAX_STEPS:
+        if any(depth.get(id(operation.operand), 0) > here for operation in then.operations):
+            break
         operations += then.operations
         nodes += then.nodes
         value = then.result

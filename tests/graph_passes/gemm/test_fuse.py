@@ -135,6 +135,18 @@ def test_a_product_as_the_other_products_operand() -> None:
     agree(model, result, *cases(x=(6,)), tolerance=TOLERANCE)
 
 
+def test_a_product_does_not_wait_for_a_longer_way() -> None:
+    """The sum belongs to the deeper tower, wherever it stands in the file."""
+    weights = {name: table(6, 6, seed=i) for i, name in enumerate("UVW")}
+    shallow, deep = "p = MatMul(x, U)", "q = MatMul(x, V) r = Tanh(q) s = MatMul(r, W)"
+    for nodes in (f"{shallow} {deep}", f"{deep} {shallow}"):
+        model = parse(f"(float[b,6] x) => (float[b,6] y) {{ {nodes} y = Add(p, s) }}", **weights)
+        result = fuse(model)
+        (last,) = [node for node in fused_nodes(result.model.graph) if "y" in node.output]
+        assert last.input[1] == "W"
+        agree(model, result, *cases(x=(6,)), tolerance=TOLERANCE)
+
+
 def test_normalized_layers() -> None:
     draw = np.random.default_rng(0)
     statistics = {name: draw.uniform(0.5, 2, 4).astype(np.float32) for name in "shmv"}
