@@ -6,7 +6,7 @@ of each a round, the one with more operators first, each on a stream of its own 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -100,7 +100,8 @@ def _place(tasks: Sequence[Task], branches: list[list[int]], streams: int) -> tu
 def _alternate(tasks: Sequence[Task], branches: list[list[int]]) -> list[int]:
     """Rounds: one task of every branch that has begun, branches with more tasks first."""
     launched: set[int] = set()
-    waiting, active, order = list(branches), [], []
+    waiting, order = list(branches), []
+    active: list[Iterator[int]] = []
     while waiting or active:
         begun = [b for b in waiting if launched.issuperset(tasks[b[0]].after)]
         waiting = [b for b in waiting if not any(b is other for other in begun)]
