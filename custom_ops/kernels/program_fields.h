@@ -36,7 +36,21 @@ class ProgramReader {
            (rest_[word.size()] == ' ' || rest_[word.size()] == '\n');
   }
 
+  bool NextLineStartsWith(std::string_view prefix) const { return rest_.substr(0, prefix.size()) == prefix; }
+
   bool LineDone() const { return line_done_; }
+
+  // The line as a whole.
+  std::string_view Line() const { return line_; }
+
+  // What is left of the line, spaces and all.
+  std::string_view Rest(const char* what) {
+    ++field_;
+    what_ = what;
+    if (line_done_) Fail("is missing");
+    line_done_ = true;
+    return line_rest_;
+  }
 
   std::string_view Word(const char* what) {
     ++field_;
