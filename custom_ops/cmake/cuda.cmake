@@ -44,11 +44,30 @@ message(STATUS "dpiframe: CPU and CUDA kernels (nvcc ${CMAKE_CUDA_COMPILER_VERSI
 
 # The kernels: plain pointers, shapes and a stream, no ONNX Runtime. Results must not depend on fused multiply-add.
 add_library(dpiframe_cuda_kernels OBJECT
+  kernels/cuda/compile_queue.cc
   kernels/cuda/device_scope.cc
+  kernels/cuda/device_words.cc
+  kernels/cuda/elementwise_costs.cc
+  kernels/cuda/elementwise_cuda.cc
+  kernels/cuda/elementwise_expressions.cc
+  kernels/cuda/elementwise_homes.cc
+  kernels/cuda/elementwise_index.cc
+  kernels/cuda/elementwise_interpreter.cc
+  kernels/cuda/elementwise_interpreter_launch.cu
+  kernels/cuda/elementwise_maps.cc
+  kernels/cuda/elementwise_printer.cc
+  kernels/cuda/elementwise_schedule.cc
+  kernels/cuda/elementwise_steps.cc
+  kernels/cuda/elementwise_text.cc
+  kernels/cuda/kernel_cache.cc
+  kernels/cuda/kernel_loader.cc
   kernels/cuda/lookup_cuda.cc
   kernels/cuda/lookup_device_plan.cc
   kernels/cuda/lookup_launch.cu
+  kernels/cuda/nvrtc.cc
+  kernels/cuda/nvrtc_library.cc
   kernels/cuda/pool_runs.cc)
+include(cmake/elementwise_sources.cmake)
 set_target_properties(dpiframe_cuda_kernels PROPERTIES
   CUDA_ARCHITECTURES "${architectures}"
   CUDA_RUNTIME_LIBRARY Static
@@ -57,16 +76,17 @@ set_target_properties(dpiframe_cuda_kernels PROPERTIES
 target_compile_options(dpiframe_cuda_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --threads=0>)
 # CUDAToolkit of find_package is left alone: it wants libraries that nvcc's wheel lacks and nothing here needs.
 target_include_directories(dpiframe_cuda_kernels SYSTEM PUBLIC ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+target_include_directories(dpiframe_cuda_kernels PRIVATE ${DPIFRAME_GENERATED_DIR})
 
 # The runtime is linked in: a library that needed libcudart would not load on a machine without it.
 function(dpiframe_add_cuda ops_library)
-  target_sources(${ops_library} PRIVATE ops/fused_multi_gather_cuda.cc)
+  target_sources(${ops_library} PRIVATE ops/fused_elementwise_cuda.cc ops/fused_multi_gather_cuda.cc)
   target_compile_definitions(${ops_library} PRIVATE DPIFRAME_WITH_CUDA)
-  target_link_libraries(${ops_library} PRIVATE dpiframe_cuda_kernels)
+  target_link_libraries(${ops_library} PRIVATE dpiframe_cuda_kernels ${CMAKE_DL_LIBS})
 
   # The kernels for Python: benchmarks, and tests without ONNX Runtime.
-  pybind11_add_module(_cuda_kernels python/cuda_kernels_module.cc)
-  target_link_libraries(_cuda_kernels PRIVATE dpiframe_kernels dpiframe_cuda_kernels)
+  pybind11_add_module(_cuda_kernels python/cuda_elementwise.cc python/cuda_kernels_module.cc)
+  target_link_libraries(_cuda_kernels PRIVATE dpiframe_kernels dpiframe_cuda_kernels ${CMAKE_DL_LIBS})
   set_target_properties(${ops_library} _cuda_kernels PROPERTIES CUDA_RUNTIME_LIBRARY Static)
   install(TARGETS _cuda_kernels LIBRARY DESTINATION dpiframe/custom_ops)
 endfunction()

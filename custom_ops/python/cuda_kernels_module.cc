@@ -14,6 +14,8 @@
 #include "../kernels/cuda/lookup_cuda.h"
 #include "../kernels/lookup_cpu.h"
 #include "../kernels/lookup_program.h"
+#include "cuda_elementwise.h"
+#include "device_bytes.h"
 
 namespace py = pybind11;
 
@@ -23,6 +25,7 @@ using dpiframe::ElementType;
 using dpiframe::cuda::CheckCuda;
 using dpiframe::cuda::CudaLookup;
 using dpiframe::cuda::CudaLookupCall;
+using dpiframe::cuda::DeviceBytes;
 
 ElementType TypeOf(const std::string& name) {
   static const std::map<std::string, ElementType> types = {{"int32", ElementType::kInt32},
@@ -34,20 +37,6 @@ ElementType TypeOf(const std::string& name) {
   if (found == types.end()) throw std::invalid_argument("types are int32, int64, float16, float32 and float64");
   return found->second;
 }
-
-class DeviceBytes {
- public:
-  explicit DeviceBytes(size_t bytes) {
-    if (bytes > 0) CheckCuda(cudaMalloc(&data_, bytes), "memory can't be had");
-  }
-  ~DeviceBytes() { cudaFree(data_); }
-  DeviceBytes(const DeviceBytes&) = delete;
-  DeviceBytes& operator=(const DeviceBytes&) = delete;
-  void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-};
 
 // An allocation of its own for every array, so that memory checkers see where it ends.
 class PyDeviceArray {
@@ -144,4 +133,5 @@ PYBIND11_MODULE(_cuda_kernels, module) {
           "more than 384 sources, outputs and changing tables. rows_per_thread: 1, 4, or 0 for what suits the size.")
       .def_property_readonly("bad_id_counts", &PyCudaLookup::BadIdCounts,
                              "Ids outside their table so far, one count for each row and term line.");
+  dpiframe::cuda::AddElementwise(&module);
 }

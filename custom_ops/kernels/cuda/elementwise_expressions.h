@@ -1,0 +1,86 @@
+// Prints what computes single values, down to the inputs and to what is kept.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "../elementwise_program.h"
+#include "elementwise_index.h"
+#include "elementwise_maps.h"
+#include "elementwise_schedule.h"
+#include "elementwise_text.h"
+
+namespace dpiframe::cuda {
+
+// Expressions in the printed language: one for an index that is the same at each place of a vector, else one a place.
+using Parts = std::vector<std::string>;
+
+class ExpressionPrinter {
+ public:
+  // `aligned`: whether addresses suit accesses of up to 16 bytes.
+  ExpressionPrinter(const ElementwiseProgram& program, const Schedule& schedule, bool aligned);
+
+  // A block of lines; what is computed inside is unknown outside.
+  void Open(const std::string& text);
+  void Close(const std::string& text = "}");
+  void Line(const std::string& text) { text_.Line(text); }
+
+  // Elements that a lane works on at once, from here on.
+  void SetWidth(int width) { width_ = width; }
+  int width() const { return width_; }
+
+  // A value's elements, from where they are kept. Lines that compute them are printed unless they have been.
+  Parts Print(int value, const Index& index);
+  // The same for one that is about to be kept.
+  Parts PrintAnew(int value, const Index& index);
+
+  // Prints how the elements at an index of a reduction's operand are added to `totals`, one a place.
+  void PrintTotals(const ElementwiseValue& reduction, const Parts& totals,
+                   const std::function<Index(const Index&)>& map, const Index& index);
+  // Prints variables that hold a reduction's start, one a place.
+  Parts PrintStarts(const ElementwiseValue& reduction, const std::string& name);
+  // Prints the result of several totals.
+  std::string Joined(const ElementwiseValue& reduction, const Parts& totals);
+
+  // Prints the write of a run of stored elements, from place 0 of a vector on.
+  void PrintWrite(ScalarType type, const std::string& address, const Parts& parts, bool in_one);
+
+  const std::string& text() const { return text_.text(); }
+  const std::set<ElementwiseOp>& operators() const { return operators_; }
+  const std::set<int>& picks() const { return picks_; }
+  // Bytes that the address of an input must be a multiple of.
+  const std::map<int, int>& alignments() const { return alignments_; }
+
+ private:
+  const ElementwiseValue& ValueAt(int value) const { return program_.values[static_cast<size_t>(value)]; }
+  std::string NewName(const char* kind) { return kind + std::to_string(++names_); }
+  Parts PrintOperator(int value, const Index& index);
+  Parts PrintInput(int value, const Index& index);
+  Parts PrintKept(int value, const Index& index, Home home);
+  Parts PrintPick(int value, const Index& index);
+  Parts PrintJoin(int value, const Index& index);
+  void PrintJoinParts(int value, const JoinShape& shape, const std::string& inside, size_t first, size_t last,
+                      const Index& index, const Parts& names);
+  Parts PrintLoop(int value, const Index& index);
+  Parts PrintLoad(ScalarType type, const std::string& array, bool in_one, const char* function, bool skewed,
+                  const Index& index);
+  Parts PrintMapped(int value, const Index& index, const std::function<Index(const Index&)>& map);
+  Parts PrintPlaces(const Index& index, const std::function<std::string(const Index&)>& print) const;
+  std::string Rounded(ScalarType type, const std::string& text) const;
+
+  const ElementwiseProgram& program_;
+  const Schedule& schedule_;
+  bool aligned_;
+  int width_ = 1;
+  int names_ = 0;
+  SourceText text_;
+  std::vector<std::map<std::string, Parts>> known_{{}};
+  std::set<ElementwiseOp> operators_;
+  std::set<int> picks_;
+  std::map<int, int> alignments_;
+};
+
+}  // namespace dpiframe::cuda

@@ -1,0 +1,15 @@
+// Launches of the kernel in elementwise_interpreter_launch.cu, for files that a C++ compiler compiles.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "elementwise_steps.h"
+
+namespace dpiframe::cuda {
+
+// Brings the kernel to the current device.
+cudaError_t LoadInterpreter();
+
+cudaError_t LaunchInterpreter(unsigned blocks, const InterpreterArguments& arguments, cudaStream_t stream);
+
+}  // namespace dpiframe::cuda

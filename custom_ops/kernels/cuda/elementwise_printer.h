@@ -1,0 +1,36 @@
+// Prints a program as CUDA C++, for NVRTC or nvcc.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "../elementwise_program.h"
+#include "elementwise_schedule.h"
+
+namespace dpiframe::cuda {
+
+constexpr const char* kElementwiseKernelName = "dpiframe_elementwise";
+
+// What the printed kernel reads before anything else, as 64-bit words: rows (all of them, then along the second axis),
+// scratch memory, without teams the first block of each stage, then the addresses of inputs and outputs.
+struct ArgumentWords {
+  size_t first_blocks;
+  size_t pointers;
+  size_t count;
+};
+ArgumentWords ArgumentWordsOf(const ElementwiseProgram& program, const Schedule& schedule);
+
+// So many words are the kernel's parameter; of more, its parameter is the address.
+constexpr size_t kMaxParameterWords = 500;
+
+struct PrintedKernel {
+  std::string source;
+  // Bytes that each address must be a multiple of; at least its element's size.
+  std::vector<int> input_alignments;
+  std::vector<int> output_alignments;
+};
+
+// `aligned`: with accesses of several elements where sizes and maps allow them, which ask for more of the addresses.
+PrintedKernel PrintKernel(const ElementwiseProgram& program, const Schedule& schedule, bool aligned);
+
+}  // namespace dpiframe::cuda

@@ -1,0 +1,97 @@
+// What printed kernels build on besides elementwise_device.cuh: runs of elements in one access, and results of all
+// lanes of a team.
+#pragma once
+
+namespace dpiframe::cuda {
+
+// kCount stored elements side by side.
+template <typename S, int kCount>
+struct alignas(sizeof(S) * kCount < 16 ? sizeof(S) * kCount : 16) Pack {
+  S values[kCount];
+};
+
+template <int kBytes>
+struct WordOf {
+  using Type = uint4;
+};
+template <>
+struct WordOf<8> {
+  using Type = uint2;
+};
+template <>
+struct WordOf<4> {
+  using Type = unsigned;
+};
+template <>
+struct WordOf<2> {
+  using Type = unsigned short;
+};
+template <>
+struct WordOf<1> {
+  using Type = unsigned char;
+};
+
+// Inputs are not written while a kernel runs, so they may come through the read-only cache.
+template <int kCount, typename S>
+__device__ __forceinline__ Pack<S, kCount> ReadInput(const S* from) {
+  using Word = typename WordOf<(sizeof(S) * kCount < 16 ? int(sizeof(S)) * kCount : 16)>::Type;
+  constexpr int kWords = int(sizeof(S)) * kCount / int(sizeof(Word));
+  union {
+    Word words[kWords];
+    Pack<S, kCount> pack;
+  } value;
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) value.words[i] = __ldg(reinterpret_cast<const Word*>(from) + i);
+  return value.pack;
+}
+
+template <int kCount, typename S>
+__device__ __forceinline__ Pack<S, kCount> Read(const S* from) {
+  return *reinterpret_cast<const Pack<S, kCount>*>(from);
+}
+
+template <typename S, int kCount>
+__device__ __forceinline__ void Write(S* to, const Pack<S, kCount>& values) {
+  *reinterpret_cast<Pack<S, kCount>*>(to) = values;
+}
+
+// Where element i lies in memory that lanes share: rows of 64, 128 or more bytes, read by one lane each, then start in
+// different banks. Runs of 16 bytes stay whole.
+template <typename S>
+__device__ __forceinline__ unsigned Skewed(unsigned i) {
+  return i + i / (128 / sizeof(S)) * (16 / sizeof(S));
+}
+
+// The result of kLanes lanes of a warp that are kDistance apart; all of them get it.
+template <typename Rule, int kLanes, int kDistance, typename T>
+__device__ __forceinline__ T AcrossLanes(T value) {
+#pragma unroll
+  for (int distance = kDistance; distance < kLanes * kDistance; distance *= 2) {
+    value = Rule::Join(value, FromLane(value, distance));
+  }
+  return value;
+}
+
+// The result of a block of kThreads.
+template <typename Rule, int kThreads, typename T>
+__device__ __forceinline__ T AcrossBlock(T value) {
+  constexpr int kWarps = kThreads / 32;
+  alignas(16) __shared__ char memory[kWarps * sizeof(T)];
+  T* const room = reinterpret_cast<T*>(memory);
+  value = AcrossLanes<Rule, 32, 1>(value);
+  if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = room[0];
+#pragma unroll
+  for (int warp = 1; warp < kWarps; ++warp) value = Rule::Join(value, room[warp]);
+  __syncthreads();
+  return value;
+}
+
+// The number of the row along the first of two row axes.
+__device__ __forceinline__ long long FirstAxis(long long row, long long inner_rows) {
+  const bool small = ((row | inner_rows) >> 32) == 0;
+  return small ? static_cast<unsigned>(row) / static_cast<unsigned>(inner_rows) : row / inner_rows;
+}
+
+}  // namespace dpiframe::cuda
