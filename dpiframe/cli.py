@@ -45,6 +45,13 @@ Precision = Annotated[
     Literal["fp32", "tf32", "fp16"],
     typer.Option(help="Matrix products on CUDA: as accurate as float32, or with 11 bits of each operand."),
 ]
+Streams = Annotated[
+    str, typer.Option(metavar="N|auto|off", help="CUDA streams that independent branches run on: at most N, or none.")
+]
+Order = Annotated[
+    Literal["breadth", "depth"],
+    typer.Option(help="How branches on several streams are launched: alternately, or one after the other."),
+]
 Inputs = Annotated[
     Path | None,
     typer.Option(metavar="FILE.npz", help="Real inputs to verify on as well, an array an input, by its name."),
@@ -69,6 +76,8 @@ def optimize(
     provider: Provider = "auto",
     bad_ids: BadIds = "error",
     precision: Precision = "fp32",
+    streams: Streams = "auto",
+    order: Order = "breadth",
     inputs: Inputs = None,
     external_data: ExternalData = "reference",
     custom_op_library: CustomOpLibrary = None,
@@ -89,6 +98,8 @@ def optimize(
             provider=provider,
             bad_ids=bad_ids,
             precision=precision,
+            streams=streams,
+            order=order,
             inputs=inputs,
             external_data=external_data,
             custom_op_library=custom_op_library,

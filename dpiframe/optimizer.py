@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from dpiframe.child import Child
-from dpiframe.errors import DPIFrameError, VerificationError
+from dpiframe.errors import DPIFrameError, UsageError, VerificationError
 from dpiframe.external_data import Mode, bring, files_to_bring
 from dpiframe.first_difference import first_difference
 from dpiframe.graph_passes.model_io import external_files, save
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 BadIds = Literal["error", "zero", "clamp"]
 Precision = Literal["fp32", "tf32", "fp16"]
+Order = Literal["breadth", "depth"]
+MAX_STREAMS = 32
 
 
 @dataclass
@@ -83,6 +85,8 @@ def optimize(
     provider: Provider = "auto",
     bad_ids: BadIds = "error",
     precision: Precision = "fp32",
+    streams: int | str = "auto",
+    order: Order = "breadth",
     inputs: str | Path | None = None,
     external_data: Mode = "reference",
     custom_op_library: str | Path | None = None,
@@ -92,10 +96,12 @@ def optimize(
 
     output: by default model.opt.onnx beside model.onnx. provider: what it will run on; "auto" is what this machine has.
     bad_ids: what a lookup of an id outside its table does. precision: of matrix products on CUDA; "fp32" is no less
-    accurate than float32, "tf32" and "fp16" keep 11 bits of each operand. inputs: an .npz file with an array for each
-    input, to verify on besides generated inputs. external_data: whether data files stay where they are, are copied or
-    hard-linked to the output's folder. custom_op_library: the library of a model's own operators. The input and its
-    data are never written to, and no output is left behind unless all went well.
+    accurate than float32, "tf32" and "fp16" keep 11 bits of each operand. streams: on how many CUDA streams at most
+    independent branches run, from 1 ("off") to 32. order: how branches are launched, alternately or one after the
+    other. inputs: an .npz file with an array for each input, to verify on besides generated inputs. external_data:
+    whether data files stay where they are, are copied or hard-linked to the output's folder. custom_op_library: the
+    library of a model's own operators. The input and its data are never written to, and no output is left behind unless
+    all went well.
 
     Raises ModelError for a file that is no usable model, UsageError for arguments that can't be used, VerificationError
     where the result's answers differ or can't be compared, MissingDependencyError without onnxruntime.
@@ -103,6 +109,8 @@ def optimize(
     check_choice("provider", provider, ("auto", "cpu", "cuda"))
     check_choice("bad_ids", bad_ids, ("error", "zero", "clamp"))
     check_choice("precision", precision, ("fp32", "tf32", "fp16"))
+    check_choice("order", order, ("breadth", "depth"))
+    most_streams = stream_count(streams)
     check_choice("external_data", external_data, ("reference", "copy", "link"))
     require_onnxruntime()
     source = Path(path)
@@ -123,6 +131,8 @@ def optimize(
             provider=runs_on,
             bad_ids=bad_ids,
             precision=precision,
+            streams=most_streams,
+            launch_order=order,
             on_pass=lambda name: progress("rewriting", name),
         )
         with _writing(target):
@@ -133,7 +143,14 @@ def optimize(
             bring(external_data, source.parent, staged.folder, brought)
         result = _result(subject, target, runs_on, rewritten)
         if rewritten.fused:
-            stages = pipeline.models_after_passes(subject.model, provider=runs_on, bad_ids=bad_ids, precision=precision)
+            stages = pipeline.models_after_passes(
+                subject.model,
+                provider=runs_on,
+                bad_ids=bad_ids,
+                precision=precision,
+                streams=most_streams,
+                launch_order=order,
+            )
             _check_model(verifier, subject, rewritten, staged)
             verifier.run(staged.path, bad_ids=bad_ids, precision=precision)
             if verifier.result.mismatch is not None:
@@ -164,6 +181,17 @@ def _result(
         what = "this model is already optimized" if is_done else "nothing in this model can be fused"
         result.notes.append(f"{what}: the output is an unchanged copy")
     return result
+
+
+def stream_count(streams: int | str) -> int:
+    """As the passes take it: 0 for as many as branches are worth. Raises UsageError."""
+    named = {"auto": 0, "off": 1}
+    if streams in named:
+        return named[str(streams)]
+    count = int(streams) if str(streams).isdecimal() else 0
+    if not 1 <= count <= MAX_STREAMS:
+        raise UsageError(f"streams {streams!r}: give auto, off, or a number from 1 to {MAX_STREAMS}")
+    return count
 
 
 def _fail(verifier: Verifier, subject: Subject, culprit: str | None) -> NoReturn:

@@ -17,6 +17,7 @@ from dpiframe.graph_passes.lookups.fuse import FuseLookups
 from dpiframe.graph_passes.lookups.interpret import count_lookups
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
+from dpiframe.graph_passes.streams.schedule import Order
 from dpiframe.graph_passes.workbench import Workbench
 
 PASSES: tuple[type[Pass], ...] = (Canonicalize, FuseLookups, FuseGemm, Cleanup)
@@ -45,14 +46,17 @@ def optimize_model(
     provider: str = "cpu",
     bad_ids: str = "error",
     precision: str = "fp32",
+    streams: int = 0,
+    launch_order: Order = "breadth",
     on_pass: Callable[[str], None] | None = None,
 ) -> PipelineResult:
     """Run all passes over a model, whose own protobuf is not changed.
 
     provider: "cpu" or "cuda", the target that fusions are formed for. bad_ids: "error", "zero" or "clamp". precision:
-    "fp32", "tf32" or "fp16", of products on CUDA. on_pass is called with each pass's name before it runs.
+    "fp32", "tf32" or "fp16", of products on CUDA. streams: how many at most branches run on at once on CUDA, 0 for as
+    many as they are worth. launch_order: "breadth" or "depth". on_pass is called with each pass's name before it runs.
     """
-    bench = Workbench(inline_lookup_functions(model), provider, bad_ids, precision)
+    bench = Workbench(inline_lookup_functions(model), provider, bad_ids, precision, streams, launch_order)
     already = _count_fused(bench)
     result = PipelineResult(model, nodes_before=count_nodes(bench), lookups_before=count_lookups(bench))
     for kind in PASSES:
@@ -68,10 +72,16 @@ def optimize_model(
 
 
 def models_after_passes(
-    model: onnx.ModelProto, *, provider: str = "cpu", bad_ids: str = "error", precision: str = "fp32"
+    model: onnx.ModelProto,
+    *,
+    provider: str = "cpu",
+    bad_ids: str = "error",
+    precision: str = "fp32",
+    streams: int = 0,
+    launch_order: Order = "breadth",
 ) -> Iterator[tuple[str, onnx.ModelProto]]:
     """Run all passes again, and give each one's name and the model after it: to find the first whose results differ."""
-    bench = Workbench(inline_lookup_functions(model), provider, bad_ids, precision)
+    bench = Workbench(inline_lookup_functions(model), provider, bad_ids, precision, streams, launch_order)
     already = _count_fused(bench)
     for kind in PASSES:
         kind()(bench)
