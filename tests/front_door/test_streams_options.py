@@ -21,7 +21,7 @@ def test_numbers_and_names(given: int | str, count: int) -> None:
 
 @pytest.mark.parametrize("given", [0, -1, 33, "0", "33", "two", "", "1.5", "-2", "AUTO"])
 def test_anything_else_is_named(given: int | str) -> None:
-    with pytest.raises(UsageError, match="streams .*: give auto, off, or a number from 1 to 32"):
+    with pytest.raises(UsageError, match=r"streams .*: give auto, off, or a number from 1 to 32"):
         stream_count(given)
 
 
