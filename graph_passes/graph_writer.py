@@ -110,7 +110,9 @@ class GraphWriter:
         for output, tensor in zip(graph.proto.output, graph.outputs, strict=True):
             value = proto.output.add()
             value.CopyFrom(output)
-            if tensor.inputs and value.type.HasField("tensor_type"):
+            if tensor.name in self._known:
+                value.CopyFrom(type_of(tensor, self._known[tensor.name].shape))
+            elif tensor.inputs and value.type.HasField("tensor_type"):
                 value.type.tensor_type.ClearField("shape")
         # inference knows nothing of other domains' operators
         foreign = {t.name for node in graph.nodes if not is_standard(node) for t in node.outputs}

@@ -27,7 +27,7 @@ def fix_shapes(bench: Workbench, changes: list[str]) -> bool:
                     if constant is not None:
                         replace_uses(node.outputs[0], constant)
                         folded += 1
-            elif node.op == "Reshape" and _solve(bench, node):
+            elif node.op in _SOLUTIONS and _solve(bench, node):
                 solved += 1
             elif node.op in _OPERANDS and len(node.inputs) > 1 and not isinstance(node.inputs[1], gs.Constant):
                 target = value_of(node.inputs[1], known)
@@ -46,7 +46,7 @@ def fix_shapes(bench: Workbench, changes: list[str]) -> bool:
 
 
 def _solve(bench: Workbench, node: gs.Node, though_known: bool = False) -> bool:
-    """Find the shape that a Reshape gives where ONNX's inference doesn't, as it solves -1 for numbers only.
+    """Find the shape that a Reshape or a Tile gives where ONNX's inference doesn't, as it computes with numbers only.
 
     though_known: even if the shape is known now, which it may no longer be once its computed target is a constant.
     """
@@ -63,7 +63,7 @@ def _solve(bench: Workbench, node: gs.Node, though_known: bool = False) -> bool:
         return False
     if not though_known and output.shape is not None and _is_complete(output.shape):
         return False
-    dims = solve_reshape(list(source.shape), list(wanted.ravel()), bool(node.attrs.get("allowzero", 0)))
+    dims = _SOLUTIONS[node.op](node, list(source.shape), list(wanted.ravel()))
     if dims is None or not _is_complete(dims):
         return False
     output.shape = dims
@@ -73,6 +73,16 @@ def _solve(bench: Workbench, node: gs.Node, though_known: bool = False) -> bool:
 
 def _is_complete(shape: list[Dim]) -> bool:
     return not any(dim is None or str(dim).startswith("unk__") for dim in shape)
+
+
+def _solve_reshape(node: gs.Node, shape: list[Dim], target: list[Dim]) -> list[Dim] | None:
+    return solve_reshape(shape, target, bool(node.attrs.get("allowzero", 0)))
+
+
+def _solve_tile(_: gs.Node, shape: list[Dim], repeats: list[Dim]) -> list[Dim] | None:
+    if len(shape) != len(repeats):
+        return None
+    return [d if n == 1 else d * n if isinstance(d, int) else None for d, n in zip(shape, repeats, strict=True)]
 
 
 def solve_reshape(shape: list[Dim] | None, target: list[Dim], allow_zero: bool) -> list[Dim] | None:
@@ -177,6 +187,7 @@ def _only_known(node: gs.Node, target: np.ndarray) -> list[int] | None:
 _TIMES = "#*"
 """Between a symbol and its factor. No file has it: the number sign is for symbols of the passes' own."""
 _SHAPE_TYPES = (np.dtype(np.int64), np.dtype(np.int32), np.dtype(bool))
+_SOLUTIONS = {"Reshape": _solve_reshape, "Tile": _solve_tile}
 _OPERANDS = {"Reshape": _reshape, "Expand": _expand, "Tile": _only_known}
 
 

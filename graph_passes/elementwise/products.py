@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import numpy as np
+
 from dpiframe.graph_passes.elementwise.indices import grid
 from dpiframe.graph_passes.elementwise.lines import Expr, RefusedError, wide
 from dpiframe.graph_passes.elementwise.operands import Operands
@@ -19,7 +21,8 @@ Labels = Sequence[str]
 def contract(x: Expr, over: Labels, y: Expr, along: Labels, result: Labels) -> Expr:
     """The sum of x * y over the labels that the result lacks."""
     sizes = _label_sizes((x, over), (y, along))
-    order = [label for label in _order(over, along, result) if sizes[label] > 1]
+    # axes of one element come back at the end
+    order = _order(*([label for label in labels if sizes[label] > 1] for labels in (over, along, result)))
     product = _spread(x, over, order) * _spread(y, along, order)
     summed = [axis for axis, label in enumerate(order) if label not in result]
     kept = [label for label in order if label in result]
@@ -49,6 +52,9 @@ def _spread(x: Expr, own: Labels, order: Sequence[str]) -> Expr:
     index = grid(tuple(sizes[label] for label in kept))
     moved = index.transpose([kept.index(label) for label in order if label in kept])
     spread = moved.reshape([sizes.get(label, 1) for label in order])
+    lacking = len(order) - len(x.sizes)
+    if lacking >= 0 and np.array_equal(spread, grid((*[1] * lacking, *x.sizes))):
+        return x
     # axes in front that it lacks come by broadcasting
     while spread.ndim and order[len(order) - spread.ndim] not in kept:
         spread = spread[0]

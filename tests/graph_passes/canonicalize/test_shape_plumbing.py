@@ -103,6 +103,23 @@ def test_rows_of_a_batch_laid_out_flat_and_back() -> None:
     assert "#" not in onnx.printer.to_text(bench.to_model())
 
 
+@pytest.mark.parametrize(("repeats", "want"), [((1, 3), ["b", 12]), ((1, 1), ["b", 4]), ((2, 1), None)])
+def test_the_shape_that_a_tile_gives(repeats: tuple[int, int], want: Any) -> None:
+    model = parse("(float[b,4] x) => (float[n,m] y) { t = Tile(x, times) y = Relu(t) }", times=np.array(repeats))
+    bench = Workbench(model)
+    bench.infer_shapes()
+    fix_shapes(bench, [])
+    assert "t" not in bench.found_shapes if want is None else bench.found_shapes["t"].shape == want
+
+
+def test_the_shape_of_a_graphs_output_is_found_too() -> None:
+    model = parse("(float[b,4] x) => (float[n,m] y) { r = Relu(x) y = Reshape(r, c) }", c=np.array([-1, 4]))
+    bench = Workbench(model)
+    Canonicalize()(bench)
+    assert bench.graph.outputs[0].shape == ["b", 4]
+    assert bench.to_model().graph.output == model.graph.output
+
+
 @pytest.mark.parametrize("name", RESHAPES)
 def test_a_computed_reshape(name: str) -> None:
     inputs, steps, output, want = RESHAPES[name]

@@ -6,11 +6,17 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 from onnx import helper
 
+from dpiframe.graph_passes.canonicalize.shape_plumbing import fix_shapes
 from dpiframe.graph_passes.elementwise.fuse import OP
+from dpiframe.graph_passes.elementwise.lines import RefusedError
+from dpiframe.graph_passes.elementwise.lower import Lowered, Lowering
+from dpiframe.graph_passes.elementwise.rows import fixed_batch
+from dpiframe.graph_passes.workbench import Workbench
 from tests.custom_ops import elementwise_reference
-from tests.graph_passes.harness import Arrays, fused_nodes
+from tests.graph_passes.harness import Arrays, fused_nodes, session
 
 TOLERANCE = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-6}
 
@@ -60,6 +66,43 @@ def near(got: np.ndarray, want: np.ndarray, what: str) -> None:
     bound = TOLERANCE[str(got.dtype)] * max(1.0, float(np.abs(want[finite]).max(initial=0)))
     error = np.abs(got[finite].astype(np.float64) - want[finite]).max(initial=0)
     assert error <= bound, f"{error} of {bound}: {what}"
+
+
+def lower_model(model: onnx.ModelProto, products: int = 0) -> Lowered:
+    """All nodes of a model as one program, whatever a provider gains by it. Raises RefusedError."""
+    bench = Workbench(model)
+    bench.infer_shapes()
+    fix_shapes(bench, [])
+    bench.infer_shapes()
+    lowering = Lowering(bench.opset, fixed_batch(bench), products, bench.output_ids())
+    axes = {lowering.axes(node) for node in bench.graph.nodes}
+    assert len(axes) == 1, f"one row space was expected, not {axes}"
+    return lowering.lower(axes.pop(), bench.graph.nodes, bench.graph.outputs)
+
+
+def lines_of(model: onnx.ModelProto, *cases: Arrays, products: int = 0) -> list[str]:
+    """The lines of `lower_model` behind the inputs, once they have given what ONNX Runtime gives for these cases."""
+    lowered = lower_model(model, products)
+    text = str(lowered.program)
+    stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    original = session(model)
+    for case in cases:
+        values = {**stored, **case}
+        got = elementwise_reference.run(text, [values[tensor.name] for tensor in lowered.inputs])
+        for mine, theirs in zip(got, original.run(None, case), strict=True):
+            near(mine, theirs, text)
+    return [line for line in text.splitlines()[2:] if not line.startswith(("input", "output"))]
+
+
+def refusal_of(model: onnx.ModelProto, products: int = 0) -> str:
+    """Why `lower_model` refuses."""
+    with pytest.raises(RefusedError) as refused:
+        lower_model(model, products)
+    return str(refused.value)
+
+
+def floats(*shape: int, seed: int = 0, dtype: str = "float32") -> np.ndarray:
+    return np.random.default_rng(seed + sum(shape)).normal(size=shape).astype(dtype)
 
 
 def _small(tensor: onnx.TensorProto) -> bool:
