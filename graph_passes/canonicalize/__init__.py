@@ -9,6 +9,7 @@ from dpiframe.graph_passes.canonicalize.common_nodes import share_common_nodes
 from dpiframe.graph_passes.canonicalize.constants import constant_nodes, fold_constants
 from dpiframe.graph_passes.canonicalize.dimensions import unify_dimensions
 from dpiframe.graph_passes.canonicalize.einsums import name_products
+from dpiframe.graph_passes.canonicalize.picks import pick_in_place
 from dpiframe.graph_passes.canonicalize.shape_plumbing import fix_shapes
 from dpiframe.graph_passes.canonicalize.simplify import remove_no_ops
 from dpiframe.graph_passes.pass_base import Pass
@@ -27,6 +28,7 @@ _STEPS = (
     decide_branches,
     name_products,
     use_rows,
+    pick_in_place,
     share_common_nodes,
 )
 _REVEAL_NOTHING = {remove_no_ops, share_common_nodes}
@@ -43,7 +45,8 @@ class Canonicalize(Pass):
     4. An If whose condition follows is replaced by its branch.
     5. Casts, views, Expand, Slice, Dropout, `x + 0`, `x * 1` without effect go.
     6. An Einsum that is a matrix product becomes one, and products written for column vectors become those of rows.
-    7. Repeated nodes are computed once.
+    7. Elements that are picked behind a batch axis which is moved away for it are picked where they are.
+    8. Repeated nodes are computed once.
 
     Left alone: nodes that give a graph's output, random operators, and whatever would make the file grow.
     """

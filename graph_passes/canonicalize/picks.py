@@ -1,0 +1,74 @@
+"""Elements that are picked behind a batch axis which is moved out of the way for it (P24), picked where they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from dpiframe.graph_passes.canonicalize.constants import is_small_constant
+from dpiframe.graph_passes.graphs import Node, is_standard, replace_uses, values_of
+from dpiframe.graph_passes.workbench import Workbench
+
+
+def pick_in_place(bench: Workbench, changes: list[str]) -> bool:
+    """Let Transpose, GatherND of constant indices and Transpose back, an exporter's `Z[:, i, j]`, be a Gather."""
+    outputs = bench.output_ids()
+    found = 0
+    for graph in bench.graphs():
+        for node in list(graph.nodes):
+            if id(node.outputs[0]) in outputs or not node.outputs[0].outputs:
+                continue
+            picked = _picked(node)
+            if picked is not None:
+                replace_uses(node.outputs[0], _gather(bench, graph, node, *picked))
+                found += 1
+    if found:
+        changes.append(f"{found} picks across the batch are picks behind it")
+    return bool(found)
+
+
+def _picked(node: Node) -> tuple[gs.Tensor, np.ndarray, int] | None:
+    """What is picked from, the positions among its axes behind the batch, taken as one, and how many axes these are."""
+    back = node
+    pick = _producer(back.inputs[0], "GatherND") if back.op == "Transpose" and is_standard(back) else None
+    away = _producer(pick.inputs[0], "Transpose") if pick is not None else None
+    if pick is None or away is None or pick.attrs.get("batch_dims", 0) or not is_small_constant(pick.inputs[1]):
+        return None
+    source, index = away.inputs[0], values_of(pick.inputs[1])
+    shape = source.shape
+    if shape is None or not all(isinstance(dim, int) for dim in shape[1:]) or index.ndim < 1:
+        return None
+    rank, depth = len(shape), index.shape[-1]
+    result = index.ndim - 1 + rank - depth
+    if depth >= rank or away.attrs.get("perm") != [*range(1, rank), 0]:
+        return None
+    if back.attrs.get("perm") != [result - 1, *range(result - 1)]:
+        return None
+    sizes = np.array(shape[1 : 1 + depth])
+    if (index < -sizes).any() or (index >= sizes).any():
+        return None
+    return source, np.ravel_multi_index(np.moveaxis(index % sizes, -1, 0), tuple(sizes)), depth
+
+
+def _gather(
+    bench: Workbench, graph: gs.Graph, node: Node, source: gs.Tensor, index: np.ndarray, depth: int
+) -> gs.Tensor:
+    name, result = node.outputs[0].name, node.outputs[0]
+    if depth > 1:
+        shape = [0, int(np.prod(source.shape[1 : 1 + depth])), *source.shape[1 + depth :]]
+        flat = gs.Variable(bench.new_name(f"{name}_flat"), source.dtype, [source.shape[0], *shape[1:]])
+        target = gs.Constant(bench.new_name(f"{name}_shape"), np.array(shape, np.int64))
+        graph.nodes.append(Node("Reshape", name=bench.new_name(flat.name), inputs=[source, target], outputs=[flat]))
+        source = flat
+    picked = gs.Variable(bench.new_name(f"{name}_picked"), result.dtype, result.shape)
+    positions = gs.Constant(bench.new_name(f"{name}_positions"), index.astype(np.int64))
+    gather = Node(
+        "Gather", name=bench.new_name(picked.name), attrs={"axis": 1}, inputs=[source, positions], outputs=[picked]
+    )
+    graph.nodes.append(gather)
+    return picked
+
+
+def _producer(tensor: gs.Tensor, op: str) -> Node | None:
+    producer = tensor.inputs[0] if tensor.inputs else None
+    return producer if producer is not None and producer.op == op and is_standard(producer) else None
