@@ -82,7 +82,13 @@ def _solve_reshape(node: gs.Node, shape: list[Dim], target: list[Dim]) -> list[D
 def _solve_tile(_: gs.Node, shape: list[Dim], repeats: list[Dim]) -> list[Dim] | None:
     if len(shape) != len(repeats):
         return None
-    return [d if n == 1 else d * n if isinstance(d, int) else None for d, n in zip(shape, repeats, strict=True)]
+    return [_repeated(dim, times) for dim, times in zip(shape, repeats, strict=True)]
+
+
+def _repeated(dim: Dim, times: Dim) -> Dim:
+    if times == 1:
+        return dim
+    return dim * times if isinstance(dim, int) and isinstance(times, int) else None
 
 
 def solve_reshape(shape: list[Dim] | None, target: list[Dim], allow_zero: bool) -> list[Dim] | None:

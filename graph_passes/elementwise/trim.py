@@ -18,7 +18,8 @@ def trimmed(nodes: list[Node], outputs: Collection[int]) -> list[Node]:
     reads that others read as well, and a view of what it gives."""
     while True:
         inside = {id(node) for node in nodes}
-        kept = [node for node in nodes if not (node.op in IN_PLACE and _copies(node, inside, outputs))]
+        read = _views_of_inputs(nodes, inside)
+        kept = [node for node in nodes if not (node.op in IN_PLACE and _copies(node, inside, read, outputs))]
         if len(kept) == len(nodes):
             return kept
         nodes = kept
@@ -40,10 +41,20 @@ def is_given(tensor: gs.Tensor, inside: Collection[int], outputs: Collection[int
     return id(tensor) in outputs or any(id(reader) not in inside for reader in tensor.outputs)
 
 
-def _copies(node: Node, inside: Collection[int], outputs: Collection[int]) -> bool:
+def _views_of_inputs(nodes: list[Node], inside: Collection[int]) -> set[int]:
+    """The nodes whose result is the memory of a tensor from outside."""
+    found: set[int] = set()
+    for node in nodes:
+        producers = [id(producer) for producer in node.inputs[0].inputs if id(producer) in inside]
+        if node.op in IN_PLACE and found.issuperset(producers):
+            found.add(id(node))
+    return found
+
+
+def _copies(node: Node, inside: Collection[int], read: Collection[int], outputs: Collection[int]) -> bool:
     source, result = node.inputs[0], node.outputs[0]
     if not is_given(result, inside, outputs):
         return False
-    if not any(id(producer) in inside for producer in source.inputs):
+    if id(node) in read:
         return True
     return is_given(source, inside, outputs) and not any(id(reader) in inside for reader in result.outputs)
