@@ -3,6 +3,16 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+class ElementwiseProgram:
+    def __init__(
+        self,
+        text: str,
+        instructions: str = "best",
+        block_rows: int = 0,
+        constants: Sequence[NDArray[Any] | None] = (),
+    ) -> None: ...
+    def run(self, inputs: Sequence[NDArray[Any]], threads: int = 1) -> list[NDArray[Any]]: ...
+
 class LookupProgram:
     def __init__(self, text: str, baseline: bool = False) -> None: ...
     def run(

@@ -1,41 +1,20 @@
 #include "lookup_cpu.h"
 
 #include <algorithm>
-#include <new>
 
+#include "lookup_bounds.h"
 #include "lookup_plan_builder.h"
+#include "scratch.h"
 
 namespace dpiframe {
 namespace {
 
-// Memory of a thread for the row loops; grows, and is kept.
-class Scratch {
- public:
-  Scratch() = default;
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() { ::operator delete(data_, kAlignment); }
-
-  void* Get(size_t bytes) {
-    if (bytes > bytes_) {
-      ::operator delete(data_, kAlignment);
-      data_ = nullptr;
-      bytes_ = 0;
-      data_ = ::operator new(bytes, kAlignment);
-      bytes_ = bytes;
-    }
-    return data_;
-  }
-
- private:
-  static constexpr std::align_val_t kAlignment{64};
-  void* data_ = nullptr;
-  size_t bytes_ = 0;
-};
+// A task for another thread should cost some 40 microseconds, of which a looked-up row takes about 20 nanoseconds.
+constexpr int64_t kLookupsPerTask = 2048;
 
 LookupRowsFunction LookupRowsFor([[maybe_unused]] InstructionSet instruction_set) {
-#ifdef DPIFRAME_HAS_AVX2_FILE
-  const bool best = instruction_set == InstructionSet::kBestOfMachine;
+#ifdef DPIFRAME_HAS_X86_FILES
+  const bool best = instruction_set != InstructionSet::kBaseline;
   if (best && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) return LookupRowsAvx2;
 #endif
   return LookupRowsBaseline;
@@ -81,6 +60,32 @@ void HandleBadIds(const PlanView& plan, int64_t table_rows, const CellRow* lines
     const bool clamp = plan.outside == OutsideTable::kClamp;
     ids[i] = !clamp ? -1 : ids[i] < 0 ? 0 : table_rows - 1;
   }
+}
+
+void AddBadId(int line, int64_t row, int64_t value, BadIds* bad_ids) { bad_ids->Add(line, row, value); }
+
+std::vector<int64_t> LookupPlan::Tasks(const LookupCall& call) const {
+  const int64_t per_row = std::max<int64_t>(1, row_lookups_);
+  int64_t lookups = call.rows * per_row;
+  for (const Bag& bag : bags_) lookups += call.columns[bag.id.source];
+  if (lookups <= kLookupsPerTask || call.rows <= 1) return {0, call.rows};
+  std::vector<int64_t> tasks{0};
+  if (bags_.empty()) {
+    const int64_t rows_each = std::max<int64_t>(1, kLookupsPerTask / per_row);
+    for (int64_t row = rows_each; row < call.rows; row += rows_each) tasks.push_back(row);
+  } else {
+    int64_t cost = 0;
+    for (int64_t row = 0; row < call.rows; ++row) {
+      if (cost >= kLookupsPerTask) {
+        tasks.push_back(row);
+        cost = 0;
+      }
+      cost += per_row;
+      for (const Bag& bag : bags_) cost += LengthOfBag(view_, call, bag, row);
+    }
+  }
+  tasks.push_back(call.rows);
+  return tasks;
 }
 
 void LookupPlan::Run(const LookupCall& call, int64_t begin, int64_t end, BadIds* bad_ids) const {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "instruction_set.h"
 #include "lookup_plan.h"
 #include "lookup_program.h"
 
@@ -58,8 +59,6 @@ class BadIds {
   First first_{};
 };
 
-enum class InstructionSet { kBestOfMachine, kBaseline };
-
 class LookupPlan {
  public:
   // One type for each source; tables and outputs have `table_type`: float32 or float16. Throws SourceTypeError.
@@ -76,8 +75,9 @@ class LookupPlan {
   // Sources that must have equally many columns in a call, which only their shapes can tell.
   const std::vector<std::pair<int, int>>& equal_columns() const { return equal_columns_; }
 
-  // Rows that are worth the trouble of another thread.
-  int64_t rows_per_task() const { return rows_per_task_; }
+  // Cuts a call into tasks that are worth the trouble of another thread, and of about the same cost: the row that each
+  // begins with, then the number of rows. One task is {0, rows}.
+  std::vector<int64_t> Tasks(const LookupCall& call) const;
 
   // Fills rows [begin, end) of all outputs. Any number of threads may be in here.
   void Run(const LookupCall& call, int64_t begin, int64_t end, BadIds* bad_ids) const;
@@ -97,8 +97,9 @@ class LookupPlan {
   std::vector<Pool> pools_;
   std::vector<PoolTerm> terms_;
   std::vector<Prefetch> prefetches_;
+  std::vector<Bag> bags_;
   std::vector<char> zeros_;
-  int64_t rows_per_task_ = 1;
+  int64_t row_lookups_ = 0;  // looked-up rows of an output row but for those of bags
   PlanView view_{};
   LookupRowsFunction lookup_rows_;
 };

@@ -35,6 +35,7 @@ struct OpDefinition {
   void (*infer_shapes)(const OrtApi& api, OrtShapeInferContext* context);
 };
 
+extern const OpDefinition kFusedElementwiseCpu;
 extern const OpDefinition kFusedMultiGatherCpu;
 extern const OpDefinition kFusedMultiGatherCuda;
 

@@ -18,6 +18,7 @@ constexpr const char* kDomain = "dpiframe";
 constexpr const char* kTagEntry = "dpiframe.session";
 
 const OpDefinition* const kOps[] = {
+    &kFusedElementwiseCpu,
     &kFusedMultiGatherCpu,
 #ifdef DPIFRAME_WITH_CUDA
     &kFusedMultiGatherCuda,

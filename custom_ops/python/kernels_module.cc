@@ -13,6 +13,7 @@
 
 #include "../kernels/lookup_cpu.h"
 #include "../kernels/lookup_program.h"
+#include "elementwise_kernel.h"
 
 namespace py = pybind11;
 
@@ -126,13 +127,18 @@ class PyLookupProgram {
     const py::array& first = sources[0];
     if (first.ndim() < program_.row_axes) throw std::invalid_argument("source 0 has too few axes");
     const py::ssize_t* shape = first.shape();
-    if (program_.sources[0].column_layout) return {shape[first.ndim() - 1]};
+    const dpiframe::Layout layout = program_.sources[0].layout;
+    if (layout == dpiframe::Layout::kColumn) return {shape[first.ndim() - 1]};
+    if (layout == dpiframe::Layout::kBounds) return {std::max<py::ssize_t>(0, shape[first.ndim() - 1] - 1)};
     return {shape, shape + program_.row_axes};
   }
 
   int64_t ColumnsOf(size_t source, int64_t elements, int64_t rows) const {
     const int64_t declared = program_.sources[source].columns;
-    if (declared != dpiframe::kStar && elements == rows * declared) return declared;
+    const dpiframe::Layout layout = program_.sources[source].layout;
+    if (layout == dpiframe::Layout::kList) return elements;
+    const int64_t each = rows + (layout == dpiframe::Layout::kBounds && elements > 0 ? 1 : 0);
+    if (declared != dpiframe::kStar && elements == each * declared) return declared;
     if (declared == dpiframe::kStar && rows == 0 && elements == 0) return 0;
     if (declared == dpiframe::kStar && rows > 0 && elements % rows == 0) return elements / rows;
     throw std::invalid_argument("source " + std::to_string(source) + " has the wrong number of elements");
@@ -171,6 +177,7 @@ class PyLookupProgram {
 
 PYBIND11_MODULE(_kernels, module) {
   module.doc() = "The CPU kernels of dpiframe on numpy arrays.";
+  BindElementwise(&module);
   py::class_<PyLookupProgram>(
       module, "LookupProgram",
       "A program of FusedMultiGather. Raises ValueError where the text is not one. With baseline, "

@@ -1,0 +1,32 @@
+// The table of all leaves. Included once for each instruction set: internal linkage.
+#pragma once
+
+#include "elementwise_casts.h"
+#include "elementwise_copies.h"
+#include "elementwise_leaf.h"
+#include "elementwise_operations.h"
+#include "elementwise_reductions.h"
+
+namespace dpiframe {
+namespace {
+
+const LeafTable kLeaves = {
+    FindOperation,
+    FindCast,
+    HalvesLeaf<HalfStep::kRound>,
+    HalvesLeaf<HalfStep::kLoad>,
+    HalvesLeaf<HalfStep::kStore>,
+    FindCopy,
+    FindPick,
+    [](ReduceOp op, Stored type) { return FindReduction(op, type, true); },
+    [](ReduceOp op, Stored type) { return FindReduction(op, type, false); },
+    [](Stored type) -> Leaf { return type == Stored::kFloat ? DotInnerLeaf<float> : DotInnerLeaf<double>; },
+    [](Stored type, bool broadcast_b) -> Leaf {
+      if (broadcast_b) return type == Stored::kFloat ? DotMiddleLeaf<float, true> : DotMiddleLeaf<double, true>;
+      return type == Stored::kFloat ? DotMiddleLeaf<float, false> : DotMiddleLeaf<double, false>;
+    },
+    [](Stored type) -> Leaf { return type == Stored::kFloat ? ContractLeaf<float> : ContractLeaf<double>; },
+};
+
+}  // namespace
+}  // namespace dpiframe

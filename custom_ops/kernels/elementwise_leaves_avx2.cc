@@ -1,0 +1,7 @@
+#include "elementwise_leaves.h"
+
+namespace dpiframe {
+
+const LeafTable& Avx2Leaves() { return kLeaves; }
+
+}  // namespace dpiframe

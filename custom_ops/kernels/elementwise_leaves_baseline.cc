@@ -1,0 +1,7 @@
+#include "elementwise_leaves.h"
+
+namespace dpiframe {
+
+const LeafTable& BaselineLeaves() { return kLeaves; }
+
+}  // namespace dpiframe

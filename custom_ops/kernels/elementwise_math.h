@@ -1,0 +1,271 @@
+// The functions that elementwise_operators.py names, over scalars. Those over float are free of branches and calls, so
+// that the compiler makes vector loops of them; the error of each is below 2 units in the last place. Nothing here
+// depends on the instruction set, and so neither do results. Included once for each instruction set: internal linkage.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+namespace dpiframe {
+namespace {
+
+inline int32_t BitsOf(float x) {
+  int32_t bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+inline float FloatOf(int32_t bits) {
+  float x;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+inline int64_t BitsOf(double x) {
+  int64_t bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+inline double DoubleOf(int64_t bits) {
+  double x;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+template <typename T>
+constexpr bool kIsFloating = std::is_floating_point<T>::value;
+
+template <typename T>
+inline T Min(T x, T y) {
+  if constexpr (kIsFloating<T>) return x != x ? x : (x < y ? x : y);
+  return x < y ? x : y;
+}
+
+template <typename T>
+inline T Max(T x, T y) {
+  if constexpr (kIsFloating<T>) return x != x ? x : (x > y ? x : y);
+  return x > y ? x : y;
+}
+
+template <typename T>
+inline T Abs(T x) {
+  if constexpr (std::is_same<T, float>::value) return __builtin_fabsf(x);
+  if constexpr (std::is_same<T, double>::value) return __builtin_fabs(x);
+  return x < 0 ? -x : x;
+}
+
+template <typename T>
+inline T Sign(T x) {
+  const T sign = static_cast<T>(static_cast<T>(x > T(0)) - static_cast<T>(x < T(0)));
+  return x != x ? x : sign;
+}
+
+template <typename T>
+inline T Div(T x, T y) {
+  if constexpr (kIsFloating<T>) return x / y;
+  return y == 0 ? T(0) : y == -1 ? -x : x / y;
+}
+
+// The remainder has the divisor's sign.
+template <typename T>
+inline T Mod(T x, T y) {
+  if (y == 0 || y == -1) return 0;
+  const T rest = x % y;
+  return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+}
+
+inline float Fmod(float x, float y) { return __builtin_fmodf(x, y); }
+inline double Fmod(double x, double y) { return __builtin_fmod(x, y); }
+inline float Floor(float x) { return __builtin_floorf(x); }
+inline double Floor(double x) { return __builtin_floor(x); }
+inline float Ceil(float x) { return __builtin_ceilf(x); }
+inline double Ceil(double x) { return __builtin_ceil(x); }
+inline float Round(float x) { return __builtin_rintf(x); }
+inline double Round(double x) { return __builtin_rint(x); }
+inline float Sqrt(float x) { return __builtin_sqrtf(x); }
+inline double Sqrt(double x) { return __builtin_sqrt(x); }
+inline float Sin(float x) { return __builtin_sinf(x); }
+inline double Sin(double x) { return __builtin_sin(x); }
+inline float Cos(float x) { return __builtin_cosf(x); }
+inline double Cos(double x) { return __builtin_cos(x); }
+inline float Atan(float x) { return __builtin_atanf(x); }
+inline double Atan(double x) { return __builtin_atan(x); }
+
+// e^x = (1 + m) 2^n with ln(1 + m) at most ln(2) / 2; the polynomials here and below are minimax fits.
+struct ExpParts {
+  float m;
+  float lost;  // what is missing in m
+  int32_t n;
+};
+
+inline ExpParts SplitExp(float x) {
+  x = x > 89.0f ? 89.0f : x;  // NaN stays NaN
+  x = x < -104.0f ? -104.0f : x;
+  constexpr float kToInteger = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the lowest bits
+  const float shifted = x * 1.44269504f + kToInteger;
+  const float n = shifted - kToInteger;
+  const float r_high = x - n * 0.693359375f;  // ln(2) in two parts, the first of few bits
+  const float r_low = n * -2.12194440e-4f;
+  const float r = r_high - r_low;
+  float p = 0.00138131448f;
+  p = p * r + 0.00836941879f;
+  p = p * r + 0.0416684560f;
+  p = p * r + 0.166665152f;
+  p = p * r + 0.499999940f;
+  return {p * (r * r) + r, (r_high - r) - r_low, BitsOf(shifted) - BitsOf(kToInteger)};
+}
+
+// In two steps, since 2^n may lie outside of float where the result does not.
+inline float TimesPowerOfTwo(float x, int32_t n) {
+  const int32_t half = n >> 1;
+  return x * FloatOf((half + 127) << 23) * FloatOf((n - half + 127) << 23);
+}
+
+inline float Exp(float x) {
+  const ExpParts parts = SplitExp(x);
+  return TimesPowerOfTwo(parts.m + 1.0f, parts.n);
+}
+
+inline double Exp(double x) { return __builtin_exp(x); }
+
+// ln(x) = e ln(2) + ln(1 + f) with sqrt(1/2) <= 1 + f < sqrt(2).
+inline float Log(float x) {
+  const bool subnormal = x < 1.17549435e-38f;
+  const float scaled = subnormal ? x * 8388608.0f : x;
+  const int32_t from_root = BitsOf(scaled) - 0x3f3504f3;  // sqrt(1/2)
+  const float e = static_cast<float>((from_root >> 23) - (subnormal ? 23 : 0));
+  const float f = FloatOf((from_root & 0x7fffff) + 0x3f3504f3) - 1.0f;
+  float p = 0.0674660951f;
+  p = p * f + -0.116796561f;
+  p = p * f + 0.118903205f;
+  p = p * f + -0.124051347f;
+  p = p * f + 0.142192245f;
+  p = p * f + -0.166680068f;
+  p = p * f + 0.200021341f;
+  p = p * f + -0.250000089f;
+  p = p * f + 0.333333135f;
+  const float square = f * f;
+  float result = (f * square * p + e * -2.12194440e-4f) - 0.5f * square;
+  result = (result + f) + e * 0.693359375f;
+  result = x > 3.40282347e38f ? x : result;
+  result = x < 0.0f || x != x ? __builtin_nanf("") : result;
+  return x == 0.0f ? -__builtin_inff() : result;
+}
+
+inline double Log(double x) { return __builtin_log(x); }
+
+inline float Tanh(float x) {
+  const float a = __builtin_fabsf(x);
+  const float t = a * a;
+  float p = 0.00214753975f;
+  p = p * t + -0.00818267744f;
+  p = p * t + 0.0217029694f;
+  p = p * t + -0.0539472029f;
+  p = p * t + 0.133332103f;
+  p = p * t + -0.333333313f;
+  const float small = p * t * a + a;
+  const float large = 1.0f - 2.0f / (Exp(2.0f * a) + 1.0f);
+  return __builtin_copysignf(a < 0.625f ? small : large, x);
+}
+
+inline double Tanh(double x) { return __builtin_tanh(x); }
+
+// Far from 0 as 1 - e^-p, p being a fit of -ln(1 - erf(a)).
+inline float Erf(float x) {
+  const float a = __builtin_fabsf(x);
+  const float t = a * a;
+  float p = 8.18509216e-05f;
+  p = p * t + -0.000809770310f;
+  p = p * t + 0.00519695226f;
+  p = p * t + -0.0268577058f;
+  p = p * t + 0.112836637f;
+  p = p * t + -0.376126319f;
+  p = p * t + 0.128379166f;  // 2 / sqrt(pi) less 1
+  const float small = p * a + a;
+  const float b = a > 4.0f ? 4.0f : a;  // 1 to the last place from here on; NaN stays NaN
+  float q = 2.08285546e-05f;
+  q = q * b + -0.000431392866f;
+  q = q * b + 0.00415625190f;
+  q = q * b + -0.0250806082f;
+  q = q * b + 0.108220376f;
+  q = q * b + 0.633400857f;
+  q = q * b + 1.12948835f;
+  q = q * b + -0.000169204373f;
+  const float large = 1.0f - Exp(-q);
+  return __builtin_copysignf(a < 0.9375f ? small : large, x);
+}
+
+inline double Erf(double x) { return __builtin_erf(x); }
+
+// By e^-|x|, which neither overflows nor loses the small results. For those, what rounding 1 + m took away is given
+// back.
+inline float Sigmoid(float x) {
+  const ExpParts parts = SplitExp(-__builtin_fabsf(x));
+  const float mantissa = 1.0f + parts.m;
+  const float lost = (parts.m - (mantissa - 1.0f)) + parts.lost;
+  const float e = TimesPowerOfTwo(mantissa, parts.n);
+  const float result = (x < 0.0f ? e : 1.0f) / (1.0f + e);
+  return x < 0.0f ? result + result * lost : result;
+}
+
+inline double Sigmoid(double x) {
+  const double e = Exp(-__builtin_fabs(x));
+  return (x < 0.0 ? e : 1.0) / (1.0 + e);
+}
+
+// 2^(y log2|x|) in double, then the sign and the exceptions of C's pow.
+inline float Pow(float x, float y) {
+  const double ax = static_cast<double>(__builtin_fabsf(x));
+  const double dy = static_cast<double>(y);
+  // log2: a float, subnormal or not, is a normal double
+  const int64_t from_root = BitsOf(ax) - 0x3fe6a09e667f3bcd;  // sqrt(1/2)
+  const double e = static_cast<double>(static_cast<int32_t>(from_root >> 52));
+  const double m = DoubleOf((from_root & 0xfffffffffffff) + 0x3fe6a09e667f3bcd);
+  const double s = (m - 1.0) / (m + 1.0);
+  const double t = s * s;
+  double p = 1.0 / 15;
+  p = p * t + 1.0 / 13;
+  p = p * t + 1.0 / 11;
+  p = p * t + 1.0 / 9;
+  p = p * t + 1.0 / 7;
+  p = p * t + 1.0 / 5;
+  p = p * t + 1.0 / 3;
+  double log2 = e + (p * t * s + s) * 2.8853900817779268;  // 2 / ln(2)
+  log2 = ax == 0.0 ? -__builtin_inf() : ax > 3.5e38 ? __builtin_inf() : log2;
+  double power = dy * log2;
+  power = power > 200.0 ? 200.0 : power;
+  power = power < -200.0 ? -200.0 : power;
+  constexpr double kToInteger = 6755399441055744.0;  // 1.5 * 2^52
+  const double shifted = power + kToInteger;
+  const double r = (power - (shifted - kToInteger)) * 0.69314718055994531;
+  double q = 1.0 / 3628800;
+  q = q * r + 1.0 / 362880;
+  q = q * r + 1.0 / 40320;
+  q = q * r + 1.0 / 5040;
+  q = q * r + 1.0 / 720;
+  q = q * r + 1.0 / 120;
+  q = q * r + 1.0 / 24;
+  q = q * r + 1.0 / 6;
+  q = q * r + 0.5;
+  q = (q * r * r + r) + 1.0;
+  const int64_t exponent = BitsOf(shifted) - BitsOf(kToInteger);
+  float result = static_cast<float>(q * DoubleOf((exponent + 1023) << 52));
+
+  const float ay = __builtin_fabsf(y);
+  const float floor = __builtin_floorf(ay);
+  const bool whole = floor == ay;  // infinity too
+  const float half = ay * 0.5f;
+  const bool odd = whole && __builtin_floorf(half) != half;
+  const bool negative = BitsOf(x) < 0;
+  result = negative && odd ? -result : result;
+  result = x < 0.0f && !whole && ax < 3.5e38 ? __builtin_nanf("") : result;
+  result = x != x || y != y ? __builtin_nanf("") : result;
+  result = x == -1.0f && ay > 3.40282347e38f ? 1.0f : result;
+  return y == 0.0f || x == 1.0f ? 1.0f : result;
+}
+
+inline double Pow(double x, double y) { return __builtin_pow(x, y); }
+
+}  // namespace
+}  // namespace dpiframe
