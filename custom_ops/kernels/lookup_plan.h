@@ -98,6 +98,22 @@ struct Pool {
   int term_count;
 };
 
+// A pool of as many ids as each row has in a list.
+struct Bag {
+  PoolKind kind;
+  float empty;  // what a bag without ids gives
+  int output;
+  int64_t offset;  // bytes from the start of an output row
+  int64_t width;   // elements
+  IdColumn id;     // its source is the list
+  int64_t table_rows;
+  RowAddress address;
+  int64_t padding;    // the row of the table that is left out, or -1
+  int weight_source;  // a list, or -1
+  IdColumn offsets;
+  bool bounds;  // there is one offset more than rows; else the last bag ends where the list does
+};
+
 // A cell of a pooled row, to be fetched ahead of time.
 struct Prefetch {
   int cell;
@@ -135,13 +151,14 @@ struct PlanView {
   Span<Pool> pools;
   Span<PoolTerm> terms;
   Span<Prefetch> prefetches;
+  Span<Bag> bags;
 };
 
 // What one call brings.
 struct LookupCall {
   int64_t rows;  // R
   const void* const* sources;
-  const int64_t* columns;  // K of each source
+  const int64_t* columns;  // K of each source; of a list: its elements
   const void* const* tables;
   void* const* outputs;
   const char* zeros;  // as long as the widest looked-up row
@@ -154,12 +171,16 @@ class BadIds;
 void HandleBadIds(const PlanView& plan, int64_t table_rows, const CellRow* lines, int line_count, int64_t row,
                   int64_t row_step, int64_t* ids, int64_t count, BadIds* bad_ids);
 
+// Counts and records one id outside its table, out of line.
+void AddBadId(int line, int64_t row, int64_t value, BadIds* bad_ids);
+
 // Rows [begin, end) of a call. `scratch` holds RowLoopScratchBytes(plan).
 using LookupRowsFunction = void (*)(const PlanView& plan, const LookupCall& call, int64_t begin, int64_t end,
                                     void* scratch, BadIds* bad_ids);
 
 constexpr int kBlockRows = 16;             // ids are evaluated for so many rows at a time
 constexpr int kCellRows = 2 * kBlockRows;  // the block in work and the next one
+constexpr int kListBlock = 32;             // ids of a list that are looked up together
 constexpr int kPoolBatch = 64;             // pooled rows whose addresses are gathered before they are summed
 
 inline int64_t RowLoopScratchBytes(const PlanView& plan) {

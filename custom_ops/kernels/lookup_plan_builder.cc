@@ -9,9 +9,6 @@ namespace {
 // How many cache lines are asked for ahead of their use: about as many as a core can wait for at a time.
 constexpr int64_t kLinesInFlight = 48;
 
-// A task for another thread should cost some 40 microseconds, of which a looked-up row takes about 20 nanoseconds.
-constexpr int64_t kLookupsPerTask = 2048;
-
 constexpr int64_t kCacheLine = 64;
 
 // A guess at the columns of a `*` source, for the size of tasks.
@@ -24,6 +21,10 @@ IdColumn ColumnOf(const IdExpression& id) {
 template <typename T>
 Span<T> SpanOf(const std::vector<T>& values) {
   return {values.data(), static_cast<int>(values.size())};
+}
+
+PoolKind KindOf(PoolOp op) {
+  return op == PoolOp::kSum ? PoolKind::kSum : op == PoolOp::kMean ? PoolKind::kMean : PoolKind::kMax;
 }
 
 bool PrecedesInOutput(const ProgramBlock* a, const ProgramBlock* b) {
@@ -50,6 +51,7 @@ void LookupPlanBuilder::Build() {
     if (block->kind == BlockKind::kRow) AddRow(*block, first_lines[block]);
     if (block->kind == BlockKind::kCopy) AddCopy(*block);
     if (block->kind == BlockKind::kPool) AddPool(*block, first_lines[block]);
+    if (block->kind == BlockKind::kBag) AddBag(*block, first_lines[block]);
   }
   FinishSlots();
   FinishView();
@@ -69,7 +71,7 @@ Slot LookupPlanBuilder::SlotOf(const SlotKey& key) {
 void LookupPlanBuilder::AddSources() {
   for (size_t i = 0; i < program_.sources.size(); ++i) {
     const ProgramSource& source = program_.sources[i];
-    plan_->sources_.push_back({source_types_[i], source.columns, source.column_layout});
+    plan_->sources_.push_back({source_types_[i], source.columns, source.layout == Layout::kColumn});
   }
 }
 
@@ -104,7 +106,7 @@ void LookupPlanBuilder::AddCopy(const ProgramBlock& block) {
 
 void LookupPlanBuilder::AddPool(const ProgramBlock& block, int first_line) {
   Pool pool{};
-  pool.kind = block.op == PoolOp::kSum ? PoolKind::kSum : block.op == PoolOp::kMean ? PoolKind::kMean : PoolKind::kMax;
+  pool.kind = KindOf(block.op);
   pool.output = block.output;
   pool.offset = block.column * ElementBytes();
   pool.width = block.width;
@@ -118,6 +120,30 @@ void LookupPlanBuilder::AddPool(const ProgramBlock& block, int first_line) {
   }
   plan_->pools_.push_back(pool);
   plan_->view_.pool_width = std::max(plan_->view_.pool_width, pool.width);
+}
+
+void LookupPlanBuilder::AddBag(const ProgramBlock& block, int line) {
+  const ProgramTerm& term = block.terms[0];
+  Bag bag{};
+  bag.kind = KindOf(block.op);
+  bag.empty = block.empty;
+  bag.output = block.output;
+  bag.offset = block.column * ElementBytes();
+  bag.width = block.width;
+  bag.id = CheckedId(term.id);
+  bag.table_rows = program_.tables[static_cast<size_t>(term.table)].rows;
+  bag.address = Address(term, line);
+  bag.padding = block.padding;
+  bag.weight_source = -1;
+  if (term.weight.kind == WeightKind::kColumn) {
+    CheckFloat(term.weight.source, "read as weights");
+    RequireEqualColumns(term.id.source, term.weight.source);
+    bag.weight_source = term.weight.source;
+  }
+  bag.offsets = CheckedId(block.offsets);
+  bag.bounds = program_.sources[static_cast<size_t>(block.offsets.source)].layout == Layout::kBounds;
+  plan_->bags_.push_back(bag);
+  plan_->view_.pool_width = std::max(plan_->view_.pool_width, bag.width);
 }
 
 PoolTerm LookupPlanBuilder::MakeTerm(const ProgramBlock& block, const ProgramTerm& term, int line) {
@@ -229,7 +255,7 @@ void LookupPlanBuilder::FinishView() {
   int64_t zeros = 0;
   for (const ProgramBlock& block : program_.blocks) zeros = std::max(zeros, block.width * ElementBytes());
   plan_->zeros_.assign(static_cast<size_t>(zeros), 0);
-  plan_->rows_per_task_ = std::max<int64_t>(1, kLookupsPerTask / std::max<int64_t>(1, row_lookups_));
+  plan_->row_lookups_ = row_lookups_;
 
   PlanView& view = plan_->view_;
   view.type = type_;
@@ -245,6 +271,7 @@ void LookupPlanBuilder::FinishView() {
   view.pools = SpanOf(plan_->pools_);
   view.terms = SpanOf(plan_->terms_);
   view.prefetches = SpanOf(plan_->prefetches_);
+  view.bags = SpanOf(plan_->bags_);
 }
 
 }  // namespace dpiframe

@@ -29,6 +29,7 @@ class LookupPlanBuilder {
   void AddRow(const ProgramBlock& block, int line);
   void AddCopy(const ProgramBlock& block);
   void AddPool(const ProgramBlock& block, int first_line);
+  void AddBag(const ProgramBlock& block, int line);
   PoolTerm MakeTerm(const ProgramBlock& block, const ProgramTerm& term, int line);
   void RequireEqualColumns(int source, int weight_source);
   void AddWeight(const TermWeight& weight, PoolTerm* term);
@@ -47,7 +48,7 @@ class LookupPlanBuilder {
   std::map<SlotKey, std::vector<CellRow>> rows_;  // in a fixed order, so that equal programs do the same
   std::map<SlotKey, int> values_;
   int64_t lines_ahead_ = 0;  // cache lines that a row fetches ahead
-  int64_t row_lookups_ = 0;  // looked-up rows of an output row, `*` counted as a guess
+  int64_t row_lookups_ = 0;  // looked-up rows of an output row, `*` counted as a guess, bags not
 };
 
 }  // namespace dpiframe

@@ -39,6 +39,20 @@ struct Max {
 };
 
 // Rows whose addresses and weights are known, to be pooled together.
+struct PoolRows {
+  int64_t count;
+  const char* const* rows;
+  const float* weights;
+};
+
+// How they are pooled.
+struct Pooling {
+  PoolKind kind;
+  bool weighted;
+  float x;
+  int64_t width;
+};
+
 struct PoolBatch {
   int64_t count = 0;
   const char* rows[kPoolBatch];
@@ -47,7 +61,7 @@ struct PoolBatch {
 
 // kWidth elements from byte `offset` of each row on, held in registers across the batch.
 template <typename Op, typename Element, bool kWeighted, int kWidth>
-inline void JoinBatch(const PoolBatch& batch, float x, int64_t offset, float* totals) {
+inline void JoinBatch(const PoolRows& batch, float x, int64_t offset, float* totals) {
   float local[kWidth];
   __builtin_memcpy(local, totals, sizeof local);
   for (int64_t t = 0; t < batch.count; ++t) {
@@ -61,7 +75,7 @@ inline void JoinBatch(const PoolBatch& batch, float x, int64_t offset, float* to
 
 // Any width, in pieces that shrink: 100 = 64 + 32 + 4.
 template <typename Op, typename Element, bool kWeighted, int kWidth = 64>
-void JoinBatchOfWidth(const PoolBatch& batch, float x, int64_t done, int64_t width, float* totals) {
+void JoinBatchOfWidth(const PoolRows& batch, float x, int64_t done, int64_t width, float* totals) {
   for (; width - done >= kWidth; done += kWidth) {
     JoinBatch<Op, Element, kWeighted, kWidth>(batch, x, done * static_cast<int64_t>(sizeof(Element)), totals + done);
   }
@@ -71,22 +85,45 @@ void JoinBatchOfWidth(const PoolBatch& batch, float x, int64_t done, int64_t wid
 }
 
 template <typename Op, typename Element>
-inline void JoinBatchOfWeight(const Pool& pool, const PoolBatch& batch, float* totals) {
-  if (pool.weighted) {
-    JoinBatchOfWidth<Op, Element, true>(batch, pool.x, 0, pool.width, totals);
+inline void JoinBatchOfWeight(const Pooling& pooling, const PoolRows& batch, float* totals) {
+  if (pooling.weighted) {
+    JoinBatchOfWidth<Op, Element, true>(batch, pooling.x, 0, pooling.width, totals);
   } else {
-    JoinBatchOfWidth<Op, Element, false>(batch, pool.x, 0, pool.width, totals);
+    JoinBatchOfWidth<Op, Element, false>(batch, pooling.x, 0, pooling.width, totals);
+  }
+}
+
+inline void StartTotals(const Pooling& pooling, float* totals) {
+  const float start = pooling.kind == PoolKind::kMax ? Max::Start() : Sum::Start();
+  for (int64_t i = 0; i < pooling.width; ++i) totals[i] = start;
+}
+
+template <typename Element>
+[[gnu::noinline]] void JoinRows(const Pooling& pooling, const PoolRows& rows, float* totals) {
+  if (pooling.kind == PoolKind::kMax) {
+    JoinBatchOfWeight<Max, Element>(pooling, rows, totals);
+  } else {
+    JoinBatchOfWeight<Sum, Element>(pooling, rows, totals);
   }
 }
 
 template <typename Element>
-[[gnu::noinline]] void FlushBatch(const Pool& pool, PoolBatch* batch, float* totals, float* weight_total) {
-  if (batch->count == 0) return;
-  if (pool.kind == PoolKind::kMax) {
-    JoinBatchOfWeight<Max, Element>(pool, *batch, totals);
+inline void StoreTotals(const float* totals, int64_t width, char* to) {
+  if constexpr (sizeof(Element) == 4) {
+    __builtin_memcpy(to, totals, static_cast<size_t>(width) * 4);
   } else {
-    JoinBatchOfWeight<Sum, Element>(pool, *batch, totals);
+    for (int64_t i = 0; i < width; ++i) {
+      const uint16_t half = FloatToHalf(totals[i]);
+      __builtin_memcpy(to + i * 2, &half, 2);
+    }
   }
+}
+
+template <typename Element>
+inline void FlushBatch(const Pool& pool, PoolBatch* batch, float* totals, float* weight_total) {
+  if (batch->count == 0) return;
+  const Pooling pooling{pool.kind, pool.weighted, pool.x, pool.width};
+  JoinRows<Element>(pooling, {batch->count, batch->rows, batch->weights}, totals);
   if (pool.kind == PoolKind::kMean) {
     for (int64_t t = 0; t < batch->count; ++t) *weight_total += batch->weights[t];
   }
@@ -151,8 +188,7 @@ inline void JoinStarTerm(const PlanView& plan, const LookupCall& call, const Poo
 template <typename Element>
 inline void PoolRow(const PlanView& plan, const LookupCall& call, const Pool& pool, int64_t row, const Cell* cells,
                     float* totals, char* to, BadIds* bad_ids) {
-  const float start = pool.kind == PoolKind::kMax ? Max::Start() : Sum::Start();
-  for (int64_t i = 0; i < pool.width; ++i) totals[i] = start;
+  StartTotals({pool.kind, pool.weighted, pool.x, pool.width}, totals);
   float weight_total = 0;
   PoolBatch batch;
   const PoolTerm* terms = plan.terms.data + pool.first_term;
@@ -172,14 +208,7 @@ inline void PoolRow(const PlanView& plan, const LookupCall& call, const Pool& po
     const float divisor = weight_total + pool.x;
     for (int64_t i = 0; i < pool.width; ++i) totals[i] /= divisor;
   }
-  if constexpr (sizeof(Element) == 4) {
-    __builtin_memcpy(to, totals, static_cast<size_t>(pool.width) * 4);
-  } else {
-    for (int64_t i = 0; i < pool.width; ++i) {
-      const uint16_t half = FloatToHalf(totals[i]);
-      __builtin_memcpy(to + i * 2, &half, 2);
-    }
-  }
+  StoreTotals<Element>(totals, pool.width, to);
 }
 
 }  // namespace

@@ -62,14 +62,32 @@ class ProgramParser {
     const std::string_view columns = reader_.Word("columns");
     source.columns = columns == "*" ? kStar : reader_.ToInteger(columns, 1, kMaxSize);
     const std::string_view layout = reader_.Word("layout");
-    if (layout != "row" && layout != "column") {
-      reader_.Fail("is \"" + std::string(layout) + "\": row or column was expected");
+    if (layout == "row") {
+      source.layout = Layout::kRow;
+    } else if (layout == "column") {
+      source.layout = Layout::kColumn;
+    } else if (layout == "list") {
+      source.layout = Layout::kList;
+    } else if (layout == "bounds") {
+      source.layout = Layout::kBounds;
+    } else {
+      reader_.Fail("is \"" + std::string(layout) + "\": row, column, list or bounds was expected");
     }
-    source.column_layout = layout == "column";
-    if (source.column_layout && program_.row_axes != 1) reader_.Fail("is column, which needs one row axis");
-    if (source.column_layout && source.columns == kStar) reader_.Fail("is column, which needs a number of columns");
+    CheckLayout(source, std::string(layout));
     reader_.EndLine();
     program_.sources.push_back(source);
+  }
+
+  void CheckLayout(const ProgramSource& source, const std::string& layout) const {
+    if (source.layout == Layout::kRow) return;
+    if (program_.row_axes != 1) reader_.Fail("is " + layout + ", which needs one row axis");
+    if (source.layout == Layout::kList) {
+      if (source.columns != kStar) reader_.Fail("is list, which has no number of columns but *");
+      if (program_.sources.empty())
+        reader_.Fail("is list, which can't be the first: it doesn't tell how many rows there are");
+    } else if (source.columns == kStar) {
+      reader_.Fail("is " + layout + ", which needs a number of columns");
+    }
   }
 
   void ParseTable() {
@@ -98,7 +116,7 @@ class ProgramParser {
   }
 
   void ParseBlock() {
-    reader_.NextLine("copy, row or pool");
+    reader_.NextLine("copy, row, pool or bag");
     const std::string_view kind = reader_.Word("keyword");
     ProgramBlock block{};
     if (kind == "copy") {
@@ -107,8 +125,10 @@ class ProgramParser {
       block.kind = BlockKind::kRow;
     } else if (kind == "pool") {
       block.kind = BlockKind::kPool;
+    } else if (kind == "bag") {
+      block.kind = BlockKind::kBag;
     } else {
-      reader_.Fail("is \"" + std::string(kind) + "\": copy, row or pool was expected");
+      reader_.Fail("is \"" + std::string(kind) + "\": copy, row, pool or bag was expected");
     }
     block.output = reader_.Index("output", program_.outputs.size());
     const int64_t output_width = program_.outputs[block.output].width;
@@ -126,6 +146,9 @@ class ProgramParser {
       case BlockKind::kPool:
         ParsePool(&block);
         break;
+      case BlockKind::kBag:
+        ParseBag(&block);
+        break;
     }
     covered_[block.output].emplace_back(block.column, block.width);
     program_.blocks.push_back(std::move(block));
@@ -133,6 +156,7 @@ class ProgramParser {
 
   void ParseCopy(ProgramBlock* block) {
     block->source = reader_.Index("source", program_.sources.size());
+    CheckHasRows(block->source);
     const int64_t columns = program_.sources[block->source].columns;
     if (columns == kStar) reader_.Fail("has a dynamic number of columns (*), so it can't be copied");
     block->first_column = reader_.Integer("source column", 0, columns - 1);
@@ -142,17 +166,16 @@ class ProgramParser {
     reader_.EndLine();
   }
 
-  void ParsePool(ProgramBlock* block) {
+  PoolOp ParsePooling() {
     const std::string_view op = reader_.Word("pooling");
-    if (op == "sum") {
-      block->op = PoolOp::kSum;
-    } else if (op == "mean") {
-      block->op = PoolOp::kMean;
-    } else if (op == "max") {
-      block->op = PoolOp::kMax;
-    } else {
-      reader_.Fail("is \"" + std::string(op) + "\": sum, mean or max was expected");
-    }
+    if (op == "sum") return PoolOp::kSum;
+    if (op == "mean") return PoolOp::kMean;
+    if (op == "max") return PoolOp::kMax;
+    reader_.Fail("is \"" + std::string(op) + "\": sum, mean or max was expected");
+  }
+
+  void ParsePool(ProgramBlock* block) {
+    block->op = ParsePooling();
     const int64_t count = reader_.Integer("number of terms", 1, INT32_MAX);
     block->x = reader_.Float("X");
     if (block->op == PoolOp::kSum && block->x != 0) reader_.Fail("must be 0 for sum");
@@ -165,6 +188,49 @@ class ProgramParser {
       reader_.EndLine();
       block->terms.push_back(std::move(term));
     }
+  }
+
+  void ParseBag(ProgramBlock* block) {
+    block->op = ParsePooling();
+    const std::string_view empty = reader_.Word("value of an empty bag");
+    if (empty == "-inf" && block->op == PoolOp::kMax) {
+      block->empty = -__builtin_inff();
+    } else if (empty != "0") {
+      reader_.Fail("is \"" + std::string(empty) + "\": 0, or for max -inf, was expected");
+    }
+    bag_ = true;
+    ProgramTerm term = ParseRow(block->width);
+    term.weight = ParseWeight(term.id);
+    bag_ = false;
+    if (term.weight.kind != WeightKind::kOne && block->op != PoolOp::kSum) {
+      reader_.Fail("weighs a bag, which only sum can have");
+    }
+    block->offsets = ParseOffsets();
+    const std::string_view padding = reader_.Word("padding");
+    if (padding != "none") {
+      block->padding = reader_.ToInteger(padding, 0, program_.tables[static_cast<size_t>(term.table)].rows - 1);
+    }
+    reader_.EndLine();
+    block->terms.push_back(std::move(term));
+  }
+
+  IdExpression ParseOffsets() {
+    offsets_ = true;
+    const IdExpression offsets = ParseId("offsets");
+    offsets_ = false;
+    if (offsets.source < 0) reader_.Fail("is a constant, but offsets come from a source");
+    if (offsets.is_star()) reader_.Fail("names all columns (*), but a row has one offset");
+    return offsets;
+  }
+
+  // A list is read by bags alone, and bounds as their offsets alone; both by nothing else.
+  void CheckHasRows(int source) const {
+    const Layout layout = program_.sources[static_cast<size_t>(source)].layout;
+    if (bag_ != (layout == Layout::kList)) {
+      reader_.Fail(bag_ ? "is not a list, which a bag's ids and weights come from"
+                        : "is a list, which only a bag can read");
+    }
+    if (layout == Layout::kBounds && !offsets_) reader_.Fail("holds bounds, which only a bag's offsets can be");
   }
 
   // T ID J
@@ -205,12 +271,14 @@ class ProgramParser {
 
   void ParseIdHead(std::string_view text, IdExpression* id) {
     if (!text.empty() && text[0] == '=') {
+      if (bag_) reader_.Fail("is a constant, but a bag's ids come from a list");
       id->constant = reader_.ToInteger(text.substr(1));
       return;
     }
     const size_t colon = text.find(':');
     if (colon == text.npos) reader_.Fail("is neither S:C, S:* nor =N");
     id->source = reader_.ToIndex(text.substr(0, colon), program_.sources.size());
+    CheckHasRows(id->source);
     id->column = ParseColumn(text.substr(colon + 1), id->source);
   }
 
@@ -226,6 +294,7 @@ class ProgramParser {
     TermWeight weight;
     const std::string_view kind = reader_.Word("weight");
     if (kind == "one") return weight;
+    if (bag_ && kind != "col") reader_.Fail("is \"" + std::string(kind) + "\": a bag takes one or col");
     if (kind == "ne") {
       weight.kind = WeightKind::kNotEqual;
       weight.id = ParseId("weight id");
@@ -242,6 +311,7 @@ class ProgramParser {
     } else if (kind == "col") {
       weight.kind = WeightKind::kColumn;
       weight.source = reader_.Index("weight source", program_.sources.size());
+      CheckHasRows(weight.source);
       weight.column = ParseColumn(reader_.Word("weight column"), weight.source);
       CheckSameColumns(term_id, weight.source, weight.column == kStar);
     } else {
@@ -283,6 +353,8 @@ class ProgramParser {
 
   ProgramReader reader_;
   LookupProgram program_{};
+  bool bag_ = false;                                               // in the fields of a bag that name lists
+  bool offsets_ = false;                                           // in the field of a bag that names its offsets
   std::vector<std::vector<std::pair<int64_t, int64_t>>> covered_;  // (column, width) of the blocks of each output
 };
 

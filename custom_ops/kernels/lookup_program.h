@@ -13,11 +13,21 @@ namespace dpiframe {
 // Stands for "*": every column of a source, or a number of columns that only the input's shape tells.
 constexpr int64_t kStar = -1;
 
+// Stands for "none": no row of a table is left out.
+constexpr int64_t kNoPadding = -1;
+
 enum class BadIdPolicy { kError, kZero, kClamp };
 
+enum class Layout {
+  kRow,     // [R, K]
+  kColumn,  // [K, R]
+  kList,    // any number of elements, whatever R is
+  kBounds,  // [K, R + 1]: bag r lies between elements r and r + 1
+};
+
 struct ProgramSource {
-  int64_t columns;     // K, or kStar
-  bool column_layout;  // [K, R] instead of [R, K]
+  int64_t columns;  // K, or kStar
+  Layout layout;
 };
 
 struct ProgramTable {
@@ -64,7 +74,7 @@ struct ProgramTerm {
   TermWeight weight;
 };
 
-enum class BlockKind { kCopy, kRow, kPool };
+enum class BlockKind { kCopy, kRow, kPool, kBag };
 enum class PoolOp { kSum, kMean, kMax };
 
 struct ProgramBlock {
@@ -74,9 +84,12 @@ struct ProgramBlock {
   int64_t width;                   // W
   int source = 0;                  // kCopy
   int64_t first_column = 0;        // kCopy
-  PoolOp op = PoolOp::kSum;        // kPool
+  PoolOp op = PoolOp::kSum;        // kPool, kBag
   float x = 0;                     // kPool
-  std::vector<ProgramTerm> terms;  // one for kRow
+  float empty = 0;                 // kBag: what a bag without ids gives
+  IdExpression offsets;            // kBag: where the row's ids begin in the list
+  int64_t padding = kNoPadding;    // kBag: the row of the table that is left out
+  std::vector<ProgramTerm> terms;  // one for kRow and kBag
 };
 
 struct LookupProgram {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "lookup_bag.h"
 #include "lookup_copy.h"
 #include "lookup_ids.h"
 #include "lookup_plan.h"
@@ -59,6 +60,7 @@ void LookupRowsOf(const PlanView& plan, const LookupCall& call, int64_t begin, i
       LookupRow<Element>(plan, call, row, cells_of(row), ahead, totals, bad_ids);
     }
   }
+  for (const Bag& bag : plan.bags) BagRows<Element>(plan, call, bag, begin, end, totals, bad_ids);
 }
 
 inline void LookupRows(const PlanView& plan, const LookupCall& call, int64_t begin, int64_t end, void* scratch,

@@ -1,5 +1,4 @@
 // FusedMultiGather for the CPU provider.
-#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <string>
@@ -29,10 +28,11 @@ class FusedMultiGatherCpu final : public Kernel, public NodeBadIds {
     const LookupCall call{inputs.rows,          inputs.sources.data(), inputs.columns.data(),
                           inputs.tables.data(), inputs.outputs.data(), plan.zeros()};
     BadIds bad_ids(&counters_);
-    if (call.rows <= plan.rows_per_task()) {
+    const std::vector<int64_t> tasks = plan.Tasks(call);
+    if (tasks.size() == 2) {
       plan.Run(call, 0, call.rows, &bad_ids);
     } else {
-      RunTasks(context, call, &bad_ids);
+      RunTasks(context, call, tasks, &bad_ids);
     }
     if (plan.program().bad == BadIdPolicy::kError && bad_ids.any()) {
       inputs_.node().FailAtId(plan.lines()[static_cast<size_t>(bad_ids.first().line)], bad_ids.first());
@@ -46,21 +46,21 @@ class FusedMultiGatherCpu final : public Kernel, public NodeBadIds {
 
  private:
   // Ranges of rows on ONNX Runtime's own threads.
-  void RunTasks(OrtKernelContext* context, const LookupCall& call, BadIds* bad_ids) {
+  void RunTasks(OrtKernelContext* context, const LookupCall& call, const std::vector<int64_t>& bounds,
+                BadIds* bad_ids) {
     struct Tasks {
       FusedMultiGatherCpu* kernel;
       const LookupCall& call;
-      int64_t rows_each;
+      const std::vector<int64_t>& bounds;
       BadIds* bad_ids;
       std::mutex mutex;
       std::exception_ptr error;
     };
-    const int64_t rows_each = inputs_.plan().rows_per_task();
-    Tasks tasks{this, call, rows_each, bad_ids, {}, nullptr};
+    Tasks tasks{this, call, bounds, bad_ids, {}, nullptr};
     const auto run = [](void* data, size_t task) noexcept {
       Tasks& tasks = *static_cast<Tasks*>(data);
-      const int64_t begin = static_cast<int64_t>(task) * tasks.rows_each;
-      const int64_t end = std::min(begin + tasks.rows_each, tasks.call.rows);
+      const int64_t begin = tasks.bounds[task];
+      const int64_t end = tasks.bounds[task + 1];
       BadIds bad_ids(&tasks.kernel->counters_);
       try {
         tasks.kernel->inputs_.plan().Run(tasks.call, begin, end, &bad_ids);
@@ -72,8 +72,7 @@ class FusedMultiGatherCpu final : public Kernel, public NodeBadIds {
       const std::lock_guard<std::mutex> lock(tasks.mutex);
       tasks.bad_ids->Merge(bad_ids);
     };
-    const size_t count = static_cast<size_t>((call.rows + rows_each - 1) / rows_each);
-    Check(api_, api_.KernelContext_ParallelFor(context, run, count, 0, &tasks));
+    Check(api_, api_.KernelContext_ParallelFor(context, run, bounds.size() - 1, 0, &tasks));
     if (tasks.error) std::rethrow_exception(tasks.error);
   }
 

@@ -58,7 +58,9 @@ void LookupInputs::ReadSources(OrtKernelContext* context, int64_t* row_axes, Cal
     const int64_t expected = call->columns[static_cast<size_t>(source)];
     const int64_t columns = call->columns[static_cast<size_t>(weights)];
     if (call->rows > 0 && columns != expected) {
-      node_.FailAtInput(static_cast<size_t>(weights), "has " + std::to_string(columns) + " values a row where " +
+      const bool list = node_.program().sources[static_cast<size_t>(source)].layout == Layout::kList;
+      node_.FailAtInput(static_cast<size_t>(weights), "has " + std::to_string(columns) +
+                                                          (list ? " values where " : " values a row where ") +
                                                           std::to_string(expected) + " ids need one each");
     }
   }
@@ -70,10 +72,12 @@ int64_t LookupInputs::ReadRowAxes(const TensorShape& shape, int64_t* row_axes) c
     node_.FailAtInput(0, "has " + std::to_string(shape.rank) + " axes, of which the first " + std::to_string(axes) +
                              " should be the rows");
   }
-  const size_t first = node_.program().sources[0].column_layout ? shape.rank - 1 : 0;
+  const Layout layout = node_.program().sources[0].layout;
+  const size_t first = layout == Layout::kRow ? 0 : shape.rank - 1;
   int64_t rows = 1;
   for (size_t i = 0; i < axes; ++i) {
     row_axes[i] = shape.sizes[first + i];
+    if (layout == Layout::kBounds) row_axes[i] = std::max<int64_t>(0, row_axes[i] - 1);
     rows *= row_axes[i];
   }
   return rows;
@@ -81,17 +85,21 @@ int64_t LookupInputs::ReadRowAxes(const TensorShape& shape, int64_t* row_axes) c
 
 int64_t LookupInputs::ReadColumns(size_t source, size_t element_count, int64_t rows) const {
   const int64_t declared = node_.program().sources[source].columns;
+  const Layout layout = node_.program().sources[source].layout;
   const int64_t elements = static_cast<int64_t>(element_count);
+  if (layout == Layout::kList) return elements;
   if (declared != kStar) {
+    // bounds without a single one are those of no bag
+    const int64_t each = rows + (layout == Layout::kBounds && elements > 0 ? 1 : 0);
     int64_t expected = 0;
-    if (!__builtin_mul_overflow(rows, declared, &expected) && elements == expected) return declared;
+    if (!__builtin_mul_overflow(each, declared, &expected) && elements == expected) return declared;
   } else {
     if (rows == 0 && elements == 0) return 0;
     if (rows > 0 && elements % rows == 0) return elements / rows;
   }
   node_.FailAtInput(source, "has " + std::to_string(elements) + " elements, but the node's " + std::to_string(rows) +
                                 " rows need " + (declared == kStar ? "equally many" : std::to_string(declared)) +
-                                " each");
+                                " each" + (layout == Layout::kBounds ? ", and as many behind the last" : ""));
 }
 
 void LookupInputs::ReadTables(OrtKernelContext* context, Call* call) const {

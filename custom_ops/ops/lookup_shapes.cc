@@ -11,10 +11,15 @@ SymbolicSizes RowAxes(const OrtApi& api, const OrtShapeInferContext* context, co
   const size_t axes = static_cast<size_t>(program.row_axes);
   SymbolicSizes rows(axes);
   if (source.values.size() >= axes) {
-    const size_t first = program.sources[0].column_layout ? source.values.size() - 1 : 0;
+    const Layout layout = program.sources[0].layout;
+    const size_t first = layout == Layout::kRow ? 0 : source.values.size() - 1;
     for (size_t i = 0; i < axes; ++i) {
       rows.values[i] = source.values[first + i];
       rows.names[i] = source.names[first + i];
+    }
+    if (layout == Layout::kBounds) {
+      rows.values[0] -= rows.values[0] > 0 ? 1 : 0;
+      rows.names[0].clear();
     }
   }
   rows.NameUnknown();

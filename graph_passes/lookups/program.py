@@ -59,7 +59,10 @@ class Weight:
 
 @dataclass(frozen=True)
 class Source:
-    """An input of ids, dense values or weights: `columns` values a row (STAR: dynamic), layout `row` or `column`."""
+    """An input of ids, dense values or weights: `columns` values a row (STAR: dynamic), layout `row` or `column`.
+
+    Layout `list`: any number of values, whatever the rows are. `bounds`: one more than there are rows, for each column.
+    """
 
     columns: int
     layout: str = "row"
@@ -128,7 +131,36 @@ class Pool:
         return "\n".join([head, *map(str, self.terms)])
 
 
-Block = Copy | Row | Pool
+@dataclass(frozen=True)
+class Bag:
+    """As many rows pooled into one as a row has ids in a list: those from its offset up to the next row's.
+
+    The last bag ends where the list does or, with offsets of the layout `bounds`, at the last bound. padding: the row
+    of the table that is left out. lowest: a bag without ids gives -inf and not 0.
+    """
+
+    output: int
+    column: int
+    width: int
+    op: str
+    table: int
+    id: IdExpr
+    offsets: IdExpr
+    first: int = 0
+    weight: Weight = Weight()
+    padding: int | None = None
+    lowest: bool = False
+
+    def __str__(self) -> str:
+        empty = "-inf" if self.lowest else "0"
+        padding = "none" if self.padding is None else self.padding
+        return (
+            f"bag {self.output} {self.column} {self.width} {self.op} {empty} {self.table} {self.id} {self.first}"
+            f" {self.weight} {self.offsets} {padding}"
+        )
+
+
+Block = Copy | Row | Pool | Bag
 
 
 @dataclass
@@ -188,6 +220,8 @@ def parse_program(text: str) -> LookupProgram:
                     terms = tuple(_parse_term(line) for line in lines[position : position + int(count)])
                     position += int(count)
                     program.blocks.append(Pool(int(o), int(c), int(w), op, terms, float(np.float32(x))))
+                case "bag":
+                    program.blocks.append(_parse_bag(fields))
                 case _:
                     raise ValueError(f"unknown line kind '{kind}'")
         except (ValueError, IndexError, TypeError) as error:
@@ -214,6 +248,23 @@ def _parse_term(line: str) -> Term:
     if kind != "term":
         raise ValueError(f"expected a term, found '{kind}'")
     return Term(int(table), parse_id(expr), int(first), _parse_weight(weight))
+
+
+def _parse_bag(fields: list[str]) -> Bag:
+    output, column, width, op, empty, table, expr, first, *weight, offsets, padding = fields
+    return Bag(
+        int(output),
+        int(column),
+        int(width),
+        op,
+        int(table),
+        parse_id(expr),
+        parse_id(offsets),
+        int(first),
+        _parse_weight(weight),
+        None if padding == "none" else int(padding),
+        empty == "-inf",
+    )
 
 
 def _parse_weight(fields: list[str]) -> Weight:

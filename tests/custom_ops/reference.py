@@ -44,14 +44,18 @@ class Interpreter:
         trailing = [[int(size) for size in line[1:]] for line in lines if line[0] == "output"]
         self.blocks: list[tuple[list[str], list[list[str]]]] = []
         for line in lines[3:]:
-            if line[0] in ("copy", "row", "pool"):
-                self.blocks.append((line, [line[4:]] if line[0] == "row" else []))
+            if line[0] in ("copy", "row", "pool", "bag"):
+                terms = {"row": [line[4:]], "bag": [line[6:9]]}
+                self.blocks.append((line, terms.get(line[0], [])))
             elif line[0] == "term":
                 self.blocks[-1][1].append(line[1:])
         self.tables = tables
         self.type = tables[0].dtype if tables else np.dtype(np.float32)
         first = sources[0]
-        axes = first.shape[-1:] if self.source_lines[0][2] == "column" else first.shape[: self.axes]
+        layout = self.source_lines[0][2]
+        axes = first.shape[: self.axes] if layout == "row" else first.shape[-1:]
+        if layout == "bounds":
+            axes = (max(0, axes[0] - 1),)
         self.rows = int(np.prod(axes))
         self.columns = [self._columns(line, source) for line, source in zip(self.source_lines, sources, strict=True)]
         self.sources = sources
@@ -62,8 +66,12 @@ class Interpreter:
 
     def _columns(self, line: list[str], source: np.ndarray) -> np.ndarray:
         """The source as [rows, columns]."""
+        if line[2] == "list":
+            return source.reshape(-1)
         if line[2] == "column":
             return source.reshape(int(line[1]), self.rows).T
+        if line[2] == "bounds":
+            return source.reshape(int(line[1]), self.rows + 1 if source.size else 0).T
         if line[1] == "*":
             return source.reshape(self.rows, -1) if self.rows else source.reshape(0, 0)
         return source.reshape(self.rows, int(line[1]))
@@ -79,7 +87,10 @@ class Interpreter:
             value = int(head[1:])
         else:
             source, column = head.split(":")
-            value = to_id(self.columns[int(source)][row, position if column == "*" else int(column)])
+            values = self.columns[int(source)]
+            value = to_id(
+                values[position] if values.ndim == 1 else values[row, position if column == "*" else int(column)]
+            )
         while steps:
             end = min((steps.find(step, 1) for step in "/%*+" if steps.find(step, 1) > 0), default=len(steps))
             kind, number = steps[0], int(steps[1:end])
@@ -137,6 +148,36 @@ class Interpreter:
                     weights = weights + weight
         return total / (weights + x) if op == "mean" else total
 
+    def position(self, offsets: str, row: int, length: int) -> int:
+        """Where a bag begins in its list, as Slice takes an offset."""
+        source, _ = offsets.split(":")
+        if row == self.rows and self.source_lines[int(source)][2] != "bounds":
+            return length
+        value = self.id(offsets, row, 0)
+        return min(max(value + length if value < 0 else value, 0), length)
+
+    def bag(self, block: list[str], row: int, line: int) -> np.ndarray:
+        width, op, empty, table, id_text, first = int(block[3]), *block[4:9]
+        weight = self.columns[int(block[10])] if block[9] == "col" else None
+        offsets, padding = block[-2:]
+        length = self.columns[int(id_text.split(":")[0])].size
+        size = self.tables[int(table)].shape[0]
+        total = np.full(width, -np.inf if op == "max" else 0, np.float32)
+        count = 0
+        for position in range(self.position(offsets, row, length), self.position(offsets, row + 1, length)):
+            id = self.id(id_text, row, position)
+            if padding != "none" and id + (size if id < 0 else 0) == int(padding):
+                continue
+            looked_up = self.looked_up(int(table), id, int(first), width, row, line).astype(np.float32)
+            count += 1
+            if op == "max":
+                total = np.maximum(total, looked_up)
+            else:
+                total = total + (looked_up if weight is None else np.float32(weight[position]) * looked_up)
+        if count == 0:
+            return np.full(width, float(empty), np.float32)
+        return total / np.float32(count) if op == "mean" else total
+
     def run(self) -> Result:
         with np.errstate(all="ignore"):
             for row in range(self.rows):
@@ -151,6 +192,8 @@ class Interpreter:
                         table, id_text, first = terms[0]
                         id = self.id(id_text, row, 0)
                         place[:] = self.looked_up(int(table), id, int(first), width, row, line)
+                    elif block[0] == "bag":
+                        place[:] = self.bag(block, row, line).astype(self.type)
                     else:
                         place[:] = self.pooled(block, terms, row, line).astype(self.type)
                     line += len(terms)

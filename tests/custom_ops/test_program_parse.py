@@ -47,7 +47,11 @@ def test_an_output_without_trailing_axes_has_width_1() -> None:
         ("rows 1\n", "rows\n", r"line 2, field 2 \(row axes\): is missing"),
         ("bad error\n", "bad ignore\n", r'line 3, field 2 \(policy\): is "ignore": error, zero or clamp'),
         ("source 26 row\n", "source 0 row\n", r"line 4, field 2 \(columns\): is 0, outside 1 to"),
-        ("source 26 row\n", "source 26 diagonal\n", r'line 4, field 3 \(layout\): is "diagonal": row or column'),
+        (
+            "source 26 row\n",
+            "source 26 diagonal\n",
+            r'line 4, field 3 \(layout\): is "diagonal": row, column, list or bounds',
+        ),
         ("source * row\n", "source * column\n", r"line 5, field 3 \(layout\): .* needs a number of columns"),
         ("source 26 row\n", "source 26 row 1\n", r'line 4, field 4 \(end of line\): was expected, not "1"'),
         ("table 1000 16\n", "table 1000 16.0\n", r'line 7, field 3 \(D\): is "16.0", which is not a whole number'),
@@ -84,7 +88,11 @@ def test_an_output_without_trailing_axes_has_width_1() -> None:
         ("mean 3 1e-08", "mean 3 inf", r'line 14, field 7 \(X\): is "inf", which is not a finite float32'),
         ("mean 3 1e-08", "sum 3 1e-08", r"line 14, field 7 \(X\): must be 0 for sum"),
         ("mean 3 1e-08", "mean 4 1e-08", r'line 18, field 1 \(keyword\): is "copy" where "term" was expected'),
-        ("mean 3 1e-08", "mean 2 1e-08", r'line 17, field 1 \(keyword\): is "term": copy, row or pool was expected'),
+        (
+            "mean 3 1e-08",
+            "mean 2 1e-08",
+            r'line 17, field 1 \(keyword\): is "term": copy, row, pool or bag was expected',
+        ),
         ("0 lt * 0:5", "0 maybe", r'line 15, field 5 \(weight\): is "maybe": one, ne, lt or col'),
         (
             "=7 0 one",
@@ -106,7 +114,11 @@ def test_an_output_without_trailing_axes_has_width_1() -> None:
         ("copy 2 0 4 2 0\n", "copy 2 1 3 2 0\n", r"output 2: column 0 is filled by no block"),
         ("copy 2 0 4 2 0\n", "copy 2 0 3 2 0\ncopy 2 2 2 2 0\n", r"output 2: column 2 is filled by two blocks"),
         ("copy 2 0 4 2 0\n", "\n", r"line 18, field 1 \(keyword\): is missing"),
-        ("copy 2 0 4 2 0\n", "copy 2 0 4 2 0\nsource 1 row\n", r'line 19, field 1 .*: is "source": copy, row or pool'),
+        (
+            "copy 2 0 4 2 0\n",
+            "copy 2 0 4 2 0\nsource 1 row\n",
+            r'line 19, field 1 .*: is "source": copy, row, pool or bag',
+        ),
     ],
 )
 def test_a_mistake_is_named_with_its_line_and_field(good: str, bad: str, message: str) -> None:

@@ -150,7 +150,7 @@ class Builder {
   uint32_t ColumnsField(int source) const {
     const ProgramSource& layout = program_.sources[static_cast<size_t>(source)];
     if (layout.columns == kStar) return kDynamicColumns;
-    return layout.column_layout ? 0 : Narrow(layout.columns, "the number of a source's columns");
+    return layout.layout == Layout::kColumn ? 0 : Narrow(layout.columns, "the number of a source's columns");
   }
 
   // The largest chunk that starts at `offset` bytes of the row and `from` bytes of what is read.
@@ -202,7 +202,7 @@ class Builder {
     const ProgramSource& layout = program_.sources[source];
     const bool to_half = source_types_[source] != type_;
     // Whole chunks only where the source's columns lie side by side in the output's own type.
-    const bool by_element = to_half || layout.column_layout;
+    const bool by_element = to_half || layout.layout == Layout::kColumn;
     Lookup copy{};
     copy.facts = Facts::Of(0, plan_.source_words[source], ReadOf(source_types_[source])).With(Facts::kHalfBit, to_half);
     copy.columns = ColumnsField(block.source);
