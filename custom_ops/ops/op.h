@@ -36,6 +36,7 @@ struct OpDefinition {
 };
 
 extern const OpDefinition kFusedElementwiseCpu;
+extern const OpDefinition kFusedElementwiseCuda;
 extern const OpDefinition kFusedMultiGatherCpu;
 extern const OpDefinition kFusedMultiGatherCuda;
 

@@ -21,6 +21,7 @@ const OpDefinition* const kOps[] = {
     &kFusedElementwiseCpu,
     &kFusedMultiGatherCpu,
 #ifdef DPIFRAME_WITH_CUDA
+    &kFusedElementwiseCuda,
     &kFusedMultiGatherCuda,
 #endif
 };
