@@ -136,19 +136,35 @@ __device__ void RunOperator(const InterpreterStep& step, const StepOperand* oper
   }
 }
 
+// What elements are added up in: long chains of additions of floats lose too much.
+template <typename S>
+struct TotalOf {
+  using Type = S;
+};
+template <>
+struct TotalOf<float> {
+  using Type = double;
+};
+template <>
+struct TotalOf<Half> {
+  using Type = double;
+};
+template <typename S>
+using Total = typename TotalOf<S>::Type;
+
 template <typename S, typename Rule>
 __device__ void RunReduction(const InterpreterStep& step, const StepOperand* operands, const char* from, char* to) {
-  using T = Compute<S>;
+  using T = Total<S>;
   // A warp makes one result at a time.
   for (unsigned o = threadIdx.x / 32; o < step.elements; o += kThreads / 32) {
     const unsigned first = Strided(step.sizes, step.rank, operands[0].strides, o);
     T total = Rule::template Start<T>();
     for (unsigned i = threadIdx.x % 32; i < step.inner; i += 32) {
       const unsigned index = first + Strided(step.inner_sizes, step.inner_rank, operands[1].strides, i);
-      total = Rule::Join(total, Load<S>(from, index));
+      total = Rule::Join(total, T(Load<S>(from, index)));
     }
     for (int distance = 1; distance < 32; distance *= 2) total = Rule::Join(total, FromLane(total, distance));
-    if (threadIdx.x % 32 == 0) Store<S>(to, o, total);
+    if (threadIdx.x % 32 == 0) Store<S>(to, o, Compute<S>(total));
   }
 }
 

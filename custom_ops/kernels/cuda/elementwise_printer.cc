@@ -16,6 +16,7 @@ constexpr const char kTeamText[] =
     ;
 
 constexpr int64_t kFullyUnrolled = 8;
+constexpr int64_t kRunRounds = 64;  // added up before they are added to the rest
 
 std::string Number(int64_t number) { return std::to_string(number) + "u"; }
 
@@ -237,8 +238,7 @@ class Printer {
     for (size_t i = 0; i < program_.values.size(); ++i) {
       registers |= schedule_.homes[i] == Home::kLane && program_.values[i].elements == stage.outer;
     }
-    body_.Line(registers || rounds <= kFullyUnrolled ? "#pragma unroll" : "#pragma unroll 4");
-    body_.Open("for (unsigned k = 0; k < " + Number(rounds) + "; ++k)");
+    const std::vector<Parts> outer_totals = OpenRounds(stage, rounds, registers, &totals);
     body_.Line("const unsigned u = k * " + Number(schedule_.lanes) + " + lane;");
     const bool guarded = units % schedule_.lanes != 0;
     if (guarded) body_.Open("if (u < " + Number(units) + ")");
@@ -252,7 +252,7 @@ class Printer {
     }
     PrintOutputs(stage);
     if (guarded) body_.Close();
-    body_.Close();
+    CloseRounds(stage, outer_totals, &totals);
     for (size_t i = 0; i < stage.values.size(); ++i) {
       const ElementwiseValue& value = ValueAt(stage.values[i]);
       if (value.kind != ValueKind::kReduce) continue;
@@ -266,6 +266,39 @@ class Printer {
       body_.Line("const " + ComputedType(value.type) + " every" + std::to_string(stage.values[i]) + " = " +
                  Rounded(value, total) + ";");
     }
+  }
+
+  // Opens the loop over a lane's rounds, k. Where there are many, totals are those of a run of rounds, and added to
+  // the ones that are returned: a long chain of additions loses more than one of half as many digits.
+  std::vector<Parts> OpenRounds(const Stage& stage, int64_t rounds, bool unrolled, std::vector<Parts>* totals) {
+    const bool adds = std::any_of(totals->begin(), totals->end(), [](const Parts& parts) { return !parts.empty(); });
+    if (!adds || rounds <= 2 * kRunRounds) {
+      body_.Line(unrolled || rounds <= kFullyUnrolled ? "#pragma unroll" : "#pragma unroll 4");
+      body_.Open("for (unsigned k = 0; k < " + Number(rounds) + "; ++k)");
+      return {};
+    }
+    const std::vector<Parts> outer = *totals;
+    body_.Open("for (unsigned run = 0; run < " + Number(rounds) + "; run += " + Number(kRunRounds) + ")");
+    for (size_t i = 0; i < stage.values.size(); ++i) {
+      if (outer[i].empty()) continue;
+      (*totals)[i] = body_.PrintStarts(ValueAt(stage.values[i]), "run" + std::to_string(stage.values[i]));
+    }
+    body_.Line("#pragma unroll 4");
+    body_.Open("for (unsigned k = run; k < min(run + " + Number(kRunRounds) + ", " + Number(rounds) + "); ++k)");
+    return outer;
+  }
+
+  void CloseRounds(const Stage& stage, const std::vector<Parts>& outer, std::vector<Parts>* totals) {
+    body_.Close();
+    if (outer.empty()) return;
+    for (size_t i = 0; i < outer.size(); ++i) {
+      const std::string rule = outer[i].empty() ? "" : RuleName(ValueAt(stage.values[i]).reduce);
+      for (size_t place = 0; place < outer[i].size(); ++place) {
+        body_.Line(outer[i][place] + " = " + rule + "::Join(" + outer[i][place] + ", " + (*totals)[i][place] + ");");
+      }
+    }
+    body_.Close();
+    *totals = outer;
   }
 
   static std::string Across(const ElementwiseValue& value, const std::string& total, int lanes, int distance) {
@@ -338,8 +371,7 @@ class Printer {
     const std::string mine = outer_units % stage.outer_lanes == 0 ? "" : "o < " + Number(outer_units);
     if (!mine.empty()) body_.Open("if (" + mine + ")");
     const int64_t rounds = Rounds(inner_units, stage.inner_lanes);
-    body_.Line(rounds <= kFullyUnrolled ? "#pragma unroll" : "#pragma unroll 4");
-    body_.Open("for (unsigned k = 0; k < " + Number(rounds) + "; ++k)");
+    const std::vector<Parts> outer_totals = OpenRounds(stage, rounds, false, &totals);
     body_.Line("const unsigned r = k * " + Number(stage.inner_lanes) + " + inner_lane;");
     const bool guarded = inner_units % stage.inner_lanes != 0;
     if (guarded) body_.Open("if (r < " + Number(inner_units) + ")");
@@ -355,7 +387,7 @@ class Printer {
       body_.PrintTotals(value, totals[i], map, stage.inner_width ? inner : outer);
     }
     if (guarded) body_.Close();
-    body_.Close();
+    CloseRounds(stage, outer_totals, &totals);
     if (!mine.empty()) body_.Close();
     for (size_t i = 0; i < stage.values.size(); ++i) {
       const ElementwiseValue& value = ValueAt(stage.values[i]);

@@ -1,0 +1,122 @@
+// Just enough of CUDA to run a printed kernel on a CPU: the threads of a block take turns and meet where the kernel
+// makes them wait for each other. Ends the process where some threads wait and others don't.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __grid_constant__
+#define __launch_bounds__(threads)
+
+struct uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+struct Coordinate {
+  unsigned x;
+};
+
+static Coordinate threadIdx, blockIdx, blockDim, gridDim;
+uint4 shared[3072];
+
+namespace cuda_on_cpu {
+
+struct Thread {
+  ucontext_t context;
+  std::vector<char> stack = std::vector<char>(64 << 10);
+  unsigned waits = 0;
+  bool done = false;
+};
+
+static std::vector<Thread> threads;
+static ucontext_t scheduler;
+static const void* kernel_arguments;
+static void (*kernel_body)(const void*);
+alignas(16) static char exchanged[2][1024][16];
+
+inline void Wait() {
+  Thread& own = threads[threadIdx.x];
+  ++own.waits;
+  swapcontext(&own.context, &scheduler);
+}
+
+inline void RunThread() {
+  kernel_body(kernel_arguments);
+  threads[threadIdx.x].done = true;
+}
+
+inline void RunBlock() {
+  for (Thread& thread : threads) {
+    thread.waits = 0;
+    thread.done = false;
+    getcontext(&thread.context);
+    thread.context.uc_stack.ss_sp = thread.stack.data();
+    thread.context.uc_stack.ss_size = thread.stack.size();
+    thread.context.uc_link = &scheduler;
+    makecontext(&thread.context, RunThread, 0);
+  }
+  for (unsigned round = 1; !threads[0].done; ++round) {
+    for (unsigned i = 0; i < threads.size(); ++i) {
+      threadIdx.x = i;
+      swapcontext(&scheduler, &threads[i].context);
+      if (threads[i].done != threads[0].done || (!threads[i].done && threads[i].waits != round)) {
+        std::fprintf(stderr, "threads 0 and %u of block %u don't wait together\n", i, blockIdx.x);
+        std::abort();
+      }
+    }
+  }
+}
+
+inline void Run(unsigned blocks, unsigned block_threads, void (*body)(const void*), const void* arguments) {
+  threads.resize(block_threads);
+  kernel_body = body;
+  kernel_arguments = arguments;
+  gridDim.x = blocks;
+  blockDim.x = block_threads;
+  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) RunBlock();
+  std::vector<Thread>().swap(threads);
+}
+
+}  // namespace cuda_on_cpu
+
+inline void __syncthreads() { cuda_on_cpu::Wait(); }
+inline void __syncwarp() { cuda_on_cpu::Wait(); }
+
+template <typename T>
+T __shfl_xor_sync(unsigned, T value, int distance) {
+  auto& room = cuda_on_cpu::exchanged[cuda_on_cpu::threads[threadIdx.x].waits % 2];
+  std::memcpy(room[threadIdx.x], &value, sizeof value);
+  cuda_on_cpu::Wait();
+  std::memcpy(&value, room[threadIdx.x ^ static_cast<unsigned>(distance)], sizeof value);
+  return value;
+}
+
+template <typename T>
+T __ldg(const T* from) {
+  if (reinterpret_cast<unsigned long>(from) % alignof(T) != 0) {
+    std::fprintf(stderr, "a read that is not aligned\n");
+    std::abort();
+  }
+  return *from;
+}
+
+inline unsigned min(unsigned x, unsigned y) { return x < y ? x : y; }
+
+template <typename To, typename From>
+To BitCast(From from) {
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+inline float __int_as_float(int bits) { return BitCast<float>(bits); }
+inline double __longlong_as_double(long long bits) { return BitCast<double>(bits); }
