@@ -105,6 +105,8 @@ class _Interpreter:
     def __init__(self, program: ElementwiseProgram, inputs: Sequence[Array], noise: int | None) -> None:
         self.program = program
         self.noise = None if noise is None else np.random.default_rng(noise)
+        # half of the runs leave some values as they are, so that those behind them are disturbed alone
+        self.amounts = [-1, -0.5, 0.5, 1] + [0, 0] * ((noise or 0) % 2)
         self.anything = 0.0 if noise is None else (np.nan, 0.0, np.inf, -np.inf)[noise % 4]
         self.rows = self.row_axes(inputs)
         self.values: list[Array] = []
@@ -227,7 +229,7 @@ class _Interpreter:
 
     def disturb(self, values: Array, by: Array) -> Array:
         assert self.noise is not None
-        moved = values + np.where(np.isfinite(by), by, 0) * self.noise.choice([-1, -0.5, 0, 0, 0.5, 1], values.shape)
+        moved = values + np.where(np.isfinite(by), by, 0) * self.noise.choice(self.amounts, values.shape)
         return np.where(np.isfinite(values), moved, values).astype(values.dtype)
 
 
