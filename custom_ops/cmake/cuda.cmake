@@ -59,6 +59,9 @@ add_library(dpiframe_cuda_kernels OBJECT
   kernels/cuda/elementwise_schedule.cc
   kernels/cuda/elementwise_steps.cc
   kernels/cuda/elementwise_text.cc
+  kernels/cuda/gemm_cuda.cc
+  kernels/cuda/gemm_launch.cu
+  kernels/cuda/gemm_prepare.cu
   kernels/cuda/kernel_cache.cc
   kernels/cuda/kernel_loader.cc
   kernels/cuda/lookup_cuda.cc
@@ -66,7 +69,8 @@ add_library(dpiframe_cuda_kernels OBJECT
   kernels/cuda/lookup_launch.cu
   kernels/cuda/nvrtc.cc
   kernels/cuda/nvrtc_library.cc
-  kernels/cuda/pool_runs.cc)
+  kernels/cuda/pool_runs.cc
+  kernels/cuda/side_streams.cc)
 include(cmake/elementwise_sources.cmake)
 set_target_properties(dpiframe_cuda_kernels PROPERTIES
   CUDA_ARCHITECTURES "${architectures}"
@@ -78,15 +82,31 @@ target_compile_options(dpiframe_cuda_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
 target_include_directories(dpiframe_cuda_kernels SYSTEM PUBLIC ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
 target_include_directories(dpiframe_cuda_kernels PRIVATE ${DPIFRAME_GENERATED_DIR})
 
+# Compute capability 9.0 has tensor core instructions that only code for 9.0a may use: these kernels are compiled for that
+# alone, where the list above has 90.
+if(architectures MATCHES "(^|;)90")
+  add_library(dpiframe_cuda_wgmma OBJECT kernels/cuda/gemm_wgmma_launch.cu)
+  set_target_properties(dpiframe_cuda_wgmma PROPERTIES
+    CUDA_ARCHITECTURES 90a-real
+    CUDA_RUNTIME_LIBRARY Static
+    CUDA_VISIBILITY_PRESET hidden
+    CUDA_STANDARD 17)
+  target_compile_options(dpiframe_cuda_wgmma PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false>)
+else()
+  add_library(dpiframe_cuda_wgmma OBJECT kernels/cuda/gemm_no_wgmma.cc)
+endif()
+target_include_directories(dpiframe_cuda_wgmma SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+
 # The runtime is linked in: a library that needed libcudart would not load on a machine without it.
 function(dpiframe_add_cuda ops_library)
-  target_sources(${ops_library} PRIVATE ops/fused_elementwise_cuda.cc ops/fused_multi_gather_cuda.cc)
+  target_sources(${ops_library} PRIVATE
+    ops/fused_elementwise_cuda.cc ops/fused_gemm_cuda.cc ops/fused_multi_gather_cuda.cc ops/parallel_region_cuda.cc)
   target_compile_definitions(${ops_library} PRIVATE DPIFRAME_WITH_CUDA)
-  target_link_libraries(${ops_library} PRIVATE dpiframe_cuda_kernels ${CMAKE_DL_LIBS})
+  target_link_libraries(${ops_library} PRIVATE dpiframe_cuda_kernels dpiframe_cuda_wgmma ${CMAKE_DL_LIBS})
 
   # The kernels for Python: benchmarks, and tests without ONNX Runtime.
-  pybind11_add_module(_cuda_kernels python/cuda_elementwise.cc python/cuda_kernels_module.cc)
-  target_link_libraries(_cuda_kernels PRIVATE dpiframe_kernels dpiframe_cuda_kernels ${CMAKE_DL_LIBS})
+  pybind11_add_module(_cuda_kernels python/cuda_elementwise.cc python/cuda_gemm.cc python/cuda_kernels_module.cc)
+  target_link_libraries(_cuda_kernels PRIVATE dpiframe_kernels dpiframe_cuda_kernels dpiframe_cuda_wgmma ${CMAKE_DL_LIBS})
   set_target_properties(${ops_library} _cuda_kernels PROPERTIES CUDA_RUNTIME_LIBRARY Static)
   install(TARGETS _cuda_kernels LIBRARY DESTINATION dpiframe/custom_ops)
 endfunction()

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "program_error.h"
+
 namespace dpiframe {
 
 struct RegionNode {

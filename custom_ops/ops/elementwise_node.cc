@@ -25,17 +25,14 @@ ONNXTensorElementDataType OnnxType(ScalarType type) {
 ElementwiseNode::Call::Call(const ElementwiseNode& node)
     : inputs(static_cast<size_t>(node.program().inputs)), outputs(node.program().outputs.size()) {}
 
-ElementwiseNode::ElementwiseNode(const KernelRequest& request) : api_(request.api), op_(request.op_name) {
-  name_ = NodeName(api_, request.info);
+ElementwiseNode::ElementwiseNode(const NodeInfo& info) : op_(info.op()), name_(info.name()) {
   try {
-    program_ = ParseElementwiseProgram(StringAttribute(api_, request.info, "program"));
+    program_ = ParseElementwiseProgram(info.program());
   } catch (const ProgramError& error) {
     Fail(std::string("attribute 'program', ") + error.what());
   }
-  size_t inputs = 0;
-  size_t outputs = 0;
-  Check(api_, api_.KernelInfo_GetInputCount(request.info, &inputs));
-  Check(api_, api_.KernelInfo_GetOutputCount(request.info, &outputs));
+  const size_t inputs = info.input_count();
+  const size_t outputs = info.output_count();
   if (inputs != static_cast<size_t>(program_.inputs)) {
     Fail("has " + std::to_string(inputs) + " inputs, but its program lists " + std::to_string(program_.inputs));
   }
@@ -43,10 +40,10 @@ ElementwiseNode::ElementwiseNode(const KernelRequest& request) : api_(request.ap
     Fail("has " + std::to_string(outputs) + " outputs, but its program lists " +
          std::to_string(program_.outputs.size()));
   }
-  for (size_t i = 0; i < inputs; ++i) input_names_.push_back(InputName(api_, request.info, i));
+  for (size_t i = 0; i < inputs; ++i) input_names_.push_back(info.input_name(i));
   for (size_t i = 0; i < inputs; ++i) {
-    CheckType(i, InputInfo(api_, request.info, i).type);
-    constant_inputs_.push_back(ConstantInput(request.info, i));
+    CheckType(i, info.input_type(i));
+    constant_inputs_.push_back(ConstantInput(info, i));
   }
 }
 
@@ -57,30 +54,25 @@ void ElementwiseNode::CheckType(size_t input, ONNXTensorElementDataType type) co
   FailAtInput(input, std::string("is not of the type that the program says: ") + kNames[static_cast<int>(expected)]);
 }
 
-const void* ElementwiseNode::ConstantInput(const OrtKernelInfo* info, size_t input) const {
-  int is_constant = 0;
-  const OrtValue* value = nullptr;
-  Check(api_, api_.KernelInfoGetConstantInput_tensor(info, input, &is_constant, &value));
+const void* ElementwiseNode::ConstantInput(const NodeInfo& info, size_t input) const {
+  NodeTensor tensor;
   // One with row axes takes part in telling how many rows a call has.
-  if (is_constant == 0 || value == nullptr || program_.values[input].row_axes != 0) return nullptr;
-  const TensorShape shape(api_, value);
-  ReadShape(input, shape.sizes, shape.rank, nullptr, nullptr);
-  return TensorData(api_, value);
+  if (program_.values[input].row_axes != 0 || !info.Constant(input, &tensor)) return nullptr;
+  ReadShape(input, tensor.shape.sizes, tensor.shape.rank, nullptr, nullptr);
+  return tensor.data;
 }
 
-void ElementwiseNode::Read(OrtKernelContext* context, Call* call) const {
+void ElementwiseNode::Read(NodeCall* from, Call* call) const {
   int row_axis_inputs[2] = {-1, -1};
   for (size_t i = 0; i < constant_inputs_.size(); ++i) {
     call->inputs[i] = constant_inputs_[i];
     if (constant_inputs_[i] != nullptr) continue;
-    const OrtValue* value = nullptr;
-    Check(api_, api_.KernelContext_GetInput(context, i, &value));
-    if (value == nullptr) FailAtInput(i, "is missing");
-    const TensorShape shape(api_, value);
-    ReadShape(i, shape.sizes, shape.rank, row_axis_inputs, call->row_axes);
-    call->inputs[i] = TensorData(api_, value);
+    NodeTensor tensor;
+    if (!from->Input(i, &tensor)) FailAtInput(i, "is missing");
+    ReadShape(i, tensor.shape.sizes, tensor.shape.rank, row_axis_inputs, call->row_axes);
+    call->inputs[i] = tensor.data;
   }
-  MakeOutputs(context, call);
+  MakeOutputs(from, call);
 }
 
 // Checks a shape against the program's line, reads the row axes that it has, and remembers which input told each.
@@ -122,21 +114,20 @@ void ElementwiseNode::FailAtShape(size_t input, const int64_t* sizes, size_t ran
     expected += std::string(expected.empty() ? "" : ", ") + ((value.row_axes >> axis & 1) != 0 ? "rows" : "1");
   }
   for (const int64_t size : value.sizes) expected += ", " + std::to_string(size);
-  const std::vector<int64_t> shape(sizes, sizes + std::min(rank, TensorShape::kMaxRank));
-  FailAtInput(input, "has shape " + ShapeText(shape) + ", but the program says [" + expected + "]");
+  const std::string shape = ShapeText(sizes, std::min(rank, TensorShape::kMaxRank));
+  FailAtInput(input, "has shape " + shape + ", but the program says [" + expected + "]");
 }
 
-void ElementwiseNode::MakeOutputs(OrtKernelContext* context, Call* call) const {
+void ElementwiseNode::MakeOutputs(NodeCall* to, Call* call) const {
   int64_t shape[TensorShape::kMaxRank];
   const size_t axes = static_cast<size_t>(program_.row_axes);
   std::copy(call->row_axes, call->row_axes + axes, shape);
   for (size_t i = 0; i < program_.outputs.size(); ++i) {
-    const std::vector<int64_t>& sizes = program_.values[static_cast<size_t>(program_.outputs[i])].sizes;
-    std::copy(sizes.begin(), sizes.end(), shape + axes);
-    OrtValue* value = nullptr;
-    Check(api_, api_.KernelContext_GetOutput(context, i, shape, axes + sizes.size(), &value));
-    if (value == nullptr) Fail("output " + std::to_string(i) + " has no name, and can't be left out");
-    Check(api_, api_.GetTensorMutableData(value, &call->outputs[i]));
+    const ElementwiseValue& value = program_.values[static_cast<size_t>(program_.outputs[i])];
+    std::copy(value.sizes.begin(), value.sizes.end(), shape + axes);
+    if (!to->Output(i, OnnxType(value.type), shape, axes + value.sizes.size(), &call->outputs[i])) {
+      Fail("output " + std::to_string(i) + " has no name, and can't be left out");
+    }
   }
 }
 

@@ -23,7 +23,7 @@ class ElementwiseNode {
   };
 
   // Reads and checks a node. Throws OrtError with a message that names the node and the input.
-  explicit ElementwiseNode(const KernelRequest& request);
+  explicit ElementwiseNode(const NodeInfo& info);
 
   const std::string& name() const { return name_; }
   const ElementwiseProgram& program() const { return program_; }
@@ -32,7 +32,7 @@ class ElementwiseNode {
   const std::vector<const void*>& constant_inputs() const { return constant_inputs_; }
 
   // Reads the inputs and makes the outputs. Throws OrtError.
-  void Read(OrtKernelContext* context, Call* call) const;
+  void Read(NodeCall* from, Call* call) const;
 
   // Fails with "<op> node '<name>': <problem>", or "...: input '<input name>' <problem>".
   [[noreturn]] void Fail(const std::string& problem) const;
@@ -40,12 +40,11 @@ class ElementwiseNode {
 
  private:
   void CheckType(size_t input, ONNXTensorElementDataType type) const;
-  const void* ConstantInput(const OrtKernelInfo* info, size_t input) const;
+  const void* ConstantInput(const NodeInfo& info, size_t input) const;
   void ReadShape(size_t input, const int64_t* sizes, size_t rank, int* row_axis_inputs, int64_t* row_axes) const;
   [[noreturn]] void FailAtShape(size_t input, const int64_t* sizes, size_t rank) const;
-  void MakeOutputs(OrtKernelContext* context, Call* call) const;
+  void MakeOutputs(NodeCall* to, Call* call) const;
 
-  const OrtApi& api_;
   std::string op_;
   std::string name_;
   std::vector<std::string> input_names_;
@@ -56,6 +55,6 @@ class ElementwiseNode {
 ONNXTensorElementDataType OnnxType(ScalarType type);
 
 // Type and shape of every output, from the program and the inputs that have the row axes.
-void InferElementwiseShapes(const OrtApi& api, OrtShapeInferContext* context);
+void InferElementwiseShapes(NodeShapes* shapes);
 
 }  // namespace dpiframe

@@ -1,18 +1,17 @@
 // Shape inference of FusedElementwise.
 #include "elementwise_node.h"
-#include "shape_inference.h"
 
 namespace dpiframe {
 namespace {
 
 // A row axis is as large as the inputs that have it say; a number says more than a name.
-SymbolicSizes RowAxes(const OrtApi& api, const OrtShapeInferContext* context, const ElementwiseProgram& program) {
+SymbolicSizes RowAxes(const NodeShapes& shapes, const ElementwiseProgram& program) {
   const size_t axes = static_cast<size_t>(program.row_axes);
   SymbolicSizes rows(axes);
   for (size_t input = 0; input < static_cast<size_t>(program.inputs); ++input) {
     const ElementwiseValue& value = program.values[input];
     if (value.row_axes == 0) continue;
-    const SymbolicSizes shape = ReadInferredInput(api, context, input).sizes;
+    const SymbolicSizes shape = shapes.Input(input).sizes;
     for (size_t axis = 0; axis < axes; ++axis) {
       const size_t from_end = axes - axis + value.sizes.size();
       if ((value.row_axes >> axis & 1) == 0 || shape.values.size() < from_end || rows.values[axis] >= 0) continue;
@@ -28,17 +27,15 @@ SymbolicSizes RowAxes(const OrtApi& api, const OrtShapeInferContext* context, co
 
 }  // namespace
 
-void InferElementwiseShapes(const OrtApi& api, OrtShapeInferContext* context) {
-  const ElementwiseProgram program = ParseElementwiseProgram(StringAttribute(api, context, "program"));
-  size_t inputs = 0;
-  Check(api, api.ShapeInferContext_GetInputCount(context, &inputs));
-  if (inputs != static_cast<size_t>(program.inputs)) return;  // the kernel will say so
-  const SymbolicSizes rows = RowAxes(api, context, program);
+void InferElementwiseShapes(NodeShapes* shapes) {
+  const ElementwiseProgram program = ParseElementwiseProgram(shapes->program());
+  if (shapes->input_count() != static_cast<size_t>(program.inputs)) return;  // the kernel will say so
+  const SymbolicSizes rows = RowAxes(*shapes, program);
   for (size_t i = 0; i < program.outputs.size(); ++i) {
     const ElementwiseValue& value = program.values[static_cast<size_t>(program.outputs[i])];
     SymbolicSizes sizes = rows;
     sizes.Append(value.sizes);
-    SetInferredOutput(api, context, i, OnnxType(value.type), sizes);
+    shapes->SetOutput(i, {OnnxType(value.type), sizes});
   }
 }
 

@@ -8,26 +8,19 @@ namespace {
 
 class FusedElementwiseCpu final : public Kernel {
  public:
-  explicit FusedElementwiseCpu(const KernelRequest& request)
-      : Kernel(request.api), node_(request), plan_(node_.program(), node_.constant_inputs()) {}
+  explicit FusedElementwiseCpu(const NodeInfo& info)
+      : Kernel(info.api()), node_(info), plan_(node_.program(), node_.constant_inputs()) {}
 
-  void Compute(OrtKernelContext* context) override {
+  void Compute(NodeCall* node_call) override {
     ElementwiseNode::Call call(node_);
-    node_.Read(context, &call);
-    Threads threads{api_, context};
-    plan_.Run({{call.row_axes[0], call.row_axes[1]}, call.inputs.data(), call.outputs.data()}, {RunTasks, &threads});
+    node_.Read(node_call, &call);
+    plan_.Run({{call.row_axes[0], call.row_axes[1]}, call.inputs.data(), call.outputs.data()}, {RunTasks, node_call});
   }
 
  private:
-  struct Threads {
-    const OrtApi& api;
-    OrtKernelContext* context;
-  };
-
   // On ONNX Runtime's own threads.
   static void RunTasks(void* runner, void (*task)(void*, size_t), size_t count, void* data) {
-    const Threads& threads = *static_cast<Threads*>(runner);
-    Check(threads.api, threads.api.KernelContext_ParallelFor(threads.context, task, count, 0, data));
+    static_cast<NodeCall*>(runner)->ParallelFor(task, count, data);
   }
 
   ElementwiseNode node_;
@@ -37,10 +30,7 @@ class FusedElementwiseCpu final : public Kernel {
 }  // namespace
 
 const OpDefinition kFusedElementwiseCpu = {
-    "FusedElementwise",
-    64,
-    nullptr,
-    [](const KernelRequest& request) -> Kernel* { return new FusedElementwiseCpu(request); },
+    "FusedElementwise",     64, nullptr, [](const NodeInfo& info) -> Kernel* { return new FusedElementwiseCpu(info); },
     InferElementwiseShapes,
 };
 

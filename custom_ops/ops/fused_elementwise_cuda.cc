@@ -18,12 +18,12 @@ using cuda::MisalignedElements;
 
 class FusedElementwiseCuda final : public Kernel {
  public:
-  explicit FusedElementwiseCuda(const KernelRequest& request)
-      : Kernel(request.api),
-        node_(request),
-        allocator_(request.api, request.info),
+  explicit FusedElementwiseCuda(const NodeInfo& info)
+      : Kernel(info.api()),
+        node_(info),
+        allocator_(info.api(), info.kernel_info()),
         elementwise_(MakeElementwise()),
-        memory_(DeviceMemory::Lasting(request.api, allocator_, elementwise_->device_bytes())) {
+        memory_(DeviceMemory::Lasting(info.api(), allocator_, elementwise_->device_bytes())) {
     try {
       elementwise_->Upload(memory_.data());
     } catch (const cuda::CudaError& error) {
@@ -31,18 +31,18 @@ class FusedElementwiseCuda final : public Kernel {
     }
   }
 
-  void Compute(OrtKernelContext* context) override {
+  const DeviceAllocator* allocator() const override { return &allocator_; }
+
+  void Compute(NodeCall* node_call) override {
     ElementwiseNode::Call brought(node_);
-    node_.Read(context, &brought);
+    node_.Read(node_call, &brought);
     if (brought.rows() == 0) return;
-    void* stream = nullptr;
-    Check(api_, api_.KernelContext_GetGPUComputeStream(context, &stream));
     const ElementwiseCall call{
         {brought.row_axes[0], brought.row_axes[1]}, brought.inputs.data(), brought.outputs.data()};
     try {
       const ElementwiseLaunch launch = elementwise_->Plan(call);
-      const DeviceMemory scratch = DeviceMemory::Scratch(api_, allocator_, context, launch.scratch_bytes);
-      elementwise_->Launch(call, launch, scratch.data(), static_cast<cudaStream_t>(stream));
+      elementwise_->Launch(call, launch, node_call->Scratch(launch.scratch_bytes),
+                           static_cast<cudaStream_t>(node_call->stream()));
     } catch (const cuda::CudaError& error) {
       node_.Fail(error.what());
     } catch (const MisalignedElements& error) {
@@ -72,7 +72,7 @@ class FusedElementwiseCuda final : public Kernel {
 
 const OpDefinition kFusedElementwiseCuda = {
     "FusedElementwise",      64,
-    "CUDAExecutionProvider", [](const KernelRequest& request) -> Kernel* { return new FusedElementwiseCuda(request); },
+    "CUDAExecutionProvider", [](const NodeInfo& info) -> Kernel* { return new FusedElementwiseCuda(info); },
     InferElementwiseShapes,
 };
 

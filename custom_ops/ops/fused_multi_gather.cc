@@ -13,16 +13,16 @@ namespace {
 
 class FusedMultiGatherCpu final : public Kernel, public NodeBadIds {
  public:
-  explicit FusedMultiGatherCpu(const KernelRequest& request)
-      : Kernel(request.api), registry_(request.bad_ids), inputs_(request), counters_(inputs_.plan().lines().size()) {
+  explicit FusedMultiGatherCpu(const NodeInfo& info)
+      : Kernel(info.api()), registry_(info.bad_ids()), inputs_(info), counters_(inputs_.plan().lines().size()) {
     registry_->Add(this);
   }
 
   ~FusedMultiGatherCpu() override { registry_->Remove(this); }
 
-  void Compute(OrtKernelContext* context) override {
+  void Compute(NodeCall* node_call) override {
     LookupInputs::Call inputs(inputs_);
-    inputs_.Read(context, &inputs);
+    inputs_.Read(node_call, &inputs);
     if (inputs.rows == 0) return;
     const LookupPlan& plan = inputs_.plan();
     const LookupCall call{inputs.rows,          inputs.sources.data(), inputs.columns.data(),
@@ -32,7 +32,7 @@ class FusedMultiGatherCpu final : public Kernel, public NodeBadIds {
     if (tasks.size() == 2) {
       plan.Run(call, 0, call.rows, &bad_ids);
     } else {
-      RunTasks(context, call, tasks, &bad_ids);
+      RunTasks(node_call, call, tasks, &bad_ids);
     }
     if (plan.program().bad == BadIdPolicy::kError && bad_ids.any()) {
       inputs_.node().FailAtId(plan.lines()[static_cast<size_t>(bad_ids.first().line)], bad_ids.first());
@@ -46,8 +46,7 @@ class FusedMultiGatherCpu final : public Kernel, public NodeBadIds {
 
  private:
   // Ranges of rows on ONNX Runtime's own threads.
-  void RunTasks(OrtKernelContext* context, const LookupCall& call, const std::vector<int64_t>& bounds,
-                BadIds* bad_ids) {
+  void RunTasks(NodeCall* node_call, const LookupCall& call, const std::vector<int64_t>& bounds, BadIds* bad_ids) {
     struct Tasks {
       FusedMultiGatherCpu* kernel;
       const LookupCall& call;
@@ -72,7 +71,7 @@ class FusedMultiGatherCpu final : public Kernel, public NodeBadIds {
       const std::lock_guard<std::mutex> lock(tasks.mutex);
       tasks.bad_ids->Merge(bad_ids);
     };
-    Check(api_, api_.KernelContext_ParallelFor(context, run, bounds.size() - 1, 0, &tasks));
+    node_call->ParallelFor(run, bounds.size() - 1, &tasks);
     if (tasks.error) std::rethrow_exception(tasks.error);
   }
 
@@ -84,10 +83,7 @@ class FusedMultiGatherCpu final : public Kernel, public NodeBadIds {
 }  // namespace
 
 const OpDefinition kFusedMultiGatherCpu = {
-    "FusedMultiGather",
-    64,
-    nullptr,
-    [](const KernelRequest& request) -> Kernel* { return new FusedMultiGatherCpu(request); },
+    "FusedMultiGather", 64, nullptr, [](const NodeInfo& info) -> Kernel* { return new FusedMultiGatherCpu(info); },
     InferLookupShapes,
 };
 

@@ -17,13 +17,13 @@ using cuda::MisalignedAddress;
 
 class FusedMultiGatherCuda final : public Kernel, public NodeBadIds {
  public:
-  explicit FusedMultiGatherCuda(const KernelRequest& request)
-      : Kernel(request.api),
-        registry_(request.bad_ids),
-        inputs_(request),
-        allocator_(request.api, request.info),
+  explicit FusedMultiGatherCuda(const NodeInfo& info)
+      : Kernel(info.api()),
+        registry_(info.bad_ids()),
+        inputs_(info),
+        allocator_(info.api(), info.kernel_info()),
         lookup_(MakeLookup()),
-        memory_(DeviceMemory::Lasting(request.api, allocator_, lookup_->device_bytes())) {
+        memory_(DeviceMemory::Lasting(info.api(), allocator_, lookup_->device_bytes())) {
     try {
       lookup_->Upload(memory_.data());
     } catch (const cuda::CudaError& error) {
@@ -34,22 +34,21 @@ class FusedMultiGatherCuda final : public Kernel, public NodeBadIds {
 
   ~FusedMultiGatherCuda() override { registry_->Remove(this); }
 
-  void Compute(OrtKernelContext* context) override {
+  const DeviceAllocator* allocator() const override { return &allocator_; }
+
+  void Compute(NodeCall* node_call) override {
     LookupInputs::Call inputs(inputs_);
-    inputs_.Read(context, &inputs);
+    inputs_.Read(node_call, &inputs);
     if (inputs.rows == 0) return;
-    void* stream = nullptr;
-    Check(api_, api_.KernelContext_GetGPUComputeStream(context, &stream));
-    const DeviceMemory scratch = DeviceMemory::Scratch(api_, allocator_, context, lookup_->scratch_bytes());
     CudaLookupCall call{};
     call.rows = inputs.rows;
     call.sources = inputs.sources.data();
     call.columns = inputs.columns.data();
     call.tables = inputs.tables.data();
     call.outputs = inputs.outputs.data();
-    call.scratch = scratch.data();
+    call.scratch = node_call->Scratch(lookup_->scratch_bytes());
     try {
-      lookup_->Launch(call, static_cast<cudaStream_t>(stream));
+      lookup_->Launch(call, static_cast<cudaStream_t>(node_call->stream()));
     } catch (const cuda::CudaError& error) {
       inputs_.node().Fail(error.what());
     } catch (const MisalignedAddress& error) {
@@ -99,7 +98,7 @@ class FusedMultiGatherCuda final : public Kernel, public NodeBadIds {
 
 const OpDefinition kFusedMultiGatherCuda = {
     "FusedMultiGather",      64,
-    "CUDAExecutionProvider", [](const KernelRequest& request) -> Kernel* { return new FusedMultiGatherCuda(request); },
+    "CUDAExecutionProvider", [](const NodeInfo& info) -> Kernel* { return new FusedMultiGatherCuda(info); },
     InferLookupShapes,
 };
 

@@ -10,9 +10,9 @@ LookupInputs::Call::Call(const LookupInputs& inputs)
       tables(inputs.node().table_count()),
       outputs(inputs.node().program().outputs.size()) {}
 
-LookupInputs::LookupInputs(const KernelRequest& request) : api_(request.api), node_(request), plan_(MakePlan()) {
+LookupInputs::LookupInputs(const NodeInfo& info) : node_(info), plan_(MakePlan()) {
   for (const LookupLine& line : plan_->lines()) labels_.push_back(node_.Label(line.id, line.table));
-  for (size_t i = 0; i < node_.table_count(); ++i) constant_tables_.push_back(ConstantTable(request.info, i));
+  for (size_t i = 0; i < node_.table_count(); ++i) constant_tables_.push_back(ConstantTable(info, i));
 }
 
 std::unique_ptr<LookupPlan> LookupInputs::MakePlan() const {
@@ -23,36 +23,32 @@ std::unique_ptr<LookupPlan> LookupInputs::MakePlan() const {
   }
 }
 
-const void* LookupInputs::ConstantTable(const OrtKernelInfo* info, size_t table) const {
-  int is_constant = 0;
-  const OrtValue* value = nullptr;
-  Check(api_, api_.KernelInfoGetConstantInput_tensor(info, node_.table_input(table), &is_constant, &value));
-  if (is_constant == 0 || value == nullptr) return nullptr;
-  node_.CheckTableShape(table, ValueInfo(api_, value).shape);
-  return TensorData(api_, value);
+const void* LookupInputs::ConstantTable(const NodeInfo& info, size_t table) const {
+  NodeTensor tensor;
+  if (!info.Constant(node_.table_input(table), &tensor)) return nullptr;
+  node_.CheckTableShape(table, tensor.shape);
+  return tensor.data;
 }
 
-void LookupInputs::Read(OrtKernelContext* context, Call* call) const {
+void LookupInputs::Read(NodeCall* from, Call* call) const {
   int64_t row_axes[2];
-  ReadSources(context, row_axes, call);
-  ReadTables(context, call);
-  MakeOutputs(context, row_axes, call);
+  ReadSources(from, row_axes, call);
+  ReadTables(from, call);
+  MakeOutputs(from, row_axes, call);
 }
 
-const OrtValue* LookupInputs::Input(OrtKernelContext* context, size_t index) const {
-  const OrtValue* value = nullptr;
-  Check(api_, api_.KernelContext_GetInput(context, index, &value));
-  if (value == nullptr) node_.FailAtInput(index, "is missing");
-  return value;
+NodeTensor LookupInputs::Input(NodeCall* from, size_t index) const {
+  NodeTensor tensor;
+  if (!from->Input(index, &tensor)) node_.FailAtInput(index, "is missing");
+  return tensor;
 }
 
-void LookupInputs::ReadSources(OrtKernelContext* context, int64_t* row_axes, Call* call) const {
+void LookupInputs::ReadSources(NodeCall* from, int64_t* row_axes, Call* call) const {
   for (size_t i = 0; i < node_.source_count(); ++i) {
-    const OrtValue* value = Input(context, i);
-    const TensorShape shape(api_, value);
-    if (i == 0) call->rows = ReadRowAxes(shape, row_axes);
-    call->columns[i] = ReadColumns(i, shape.elements, call->rows);
-    call->sources[i] = TensorData(api_, value);
+    const NodeTensor source = Input(from, i);
+    if (i == 0) call->rows = ReadRowAxes(source.shape, row_axes);
+    call->columns[i] = ReadColumns(i, source.shape.elements, call->rows);
+    call->sources[i] = source.data;
   }
   for (const auto& [source, weights] : plan_->equal_columns()) {
     const int64_t expected = call->columns[static_cast<size_t>(source)];
@@ -102,27 +98,29 @@ int64_t LookupInputs::ReadColumns(size_t source, size_t element_count, int64_t r
                                 " each" + (layout == Layout::kBounds ? ", and as many behind the last" : ""));
 }
 
-void LookupInputs::ReadTables(OrtKernelContext* context, Call* call) const {
+void LookupInputs::ReadTables(NodeCall* from, Call* call) const {
   for (size_t i = 0; i < node_.table_count(); ++i) {
     call->tables[i] = constant_tables_[i];
     if (constant_tables_[i] != nullptr) continue;
-    const OrtValue* value = Input(context, node_.table_input(i));
-    node_.CheckTableShape(i, ValueInfo(api_, value).shape);
-    call->tables[i] = TensorData(api_, value);
+    const NodeTensor table = Input(from, node_.table_input(i));
+    node_.CheckTableShape(i, table.shape);
+    call->tables[i] = table.data;
   }
 }
 
-void LookupInputs::MakeOutputs(OrtKernelContext* context, const int64_t* row_axes, Call* call) const {
+void LookupInputs::MakeOutputs(NodeCall* to, const int64_t* row_axes, Call* call) const {
+  const ONNXTensorElementDataType type = node_.table_type() == ElementType::kFloat16
+                                             ? ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16
+                                             : ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
   int64_t shape[TensorShape::kMaxRank];
   const size_t axes = static_cast<size_t>(node_.program().row_axes);
   std::copy(row_axes, row_axes + axes, shape);
   for (size_t i = 0; i < node_.program().outputs.size(); ++i) {
     const std::vector<int64_t>& trailing = node_.program().outputs[i].trailing_shape;
     std::copy(trailing.begin(), trailing.end(), shape + axes);
-    OrtValue* value = nullptr;
-    Check(api_, api_.KernelContext_GetOutput(context, i, shape, axes + trailing.size(), &value));
-    if (value == nullptr) node_.Fail("output " + std::to_string(i) + " has no name, and can't be left out");
-    Check(api_, api_.GetTensorMutableData(value, &call->outputs[i]));
+    if (!to->Output(i, type, shape, axes + trailing.size(), &call->outputs[i])) {
+      node_.Fail("output " + std::to_string(i) + " has no name, and can't be left out");
+    }
   }
 }
 

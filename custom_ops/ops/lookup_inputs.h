@@ -29,7 +29,7 @@ class LookupInputs {
   };
 
   // Throws OrtError.
-  explicit LookupInputs(const KernelRequest& request);
+  explicit LookupInputs(const NodeInfo& info);
 
   const LookupNode& node() const { return node_; }
   const LookupPlan& plan() const { return *plan_; }
@@ -39,19 +39,18 @@ class LookupInputs {
   const std::vector<const void*>& constant_tables() const { return constant_tables_; }
 
   // Reads sources and tables and makes the outputs. Throws OrtError.
-  void Read(OrtKernelContext* context, Call* call) const;
+  void Read(NodeCall* from, Call* call) const;
 
  private:
   std::unique_ptr<LookupPlan> MakePlan() const;
-  const void* ConstantTable(const OrtKernelInfo* info, size_t table) const;
-  const OrtValue* Input(OrtKernelContext* context, size_t index) const;
-  void ReadSources(OrtKernelContext* context, int64_t* row_axes, Call* call) const;
+  const void* ConstantTable(const NodeInfo& info, size_t table) const;
+  NodeTensor Input(NodeCall* from, size_t index) const;
+  void ReadSources(NodeCall* from, int64_t* row_axes, Call* call) const;
   int64_t ReadRowAxes(const TensorShape& shape, int64_t* row_axes) const;
   int64_t ReadColumns(size_t source, size_t elements, int64_t rows) const;
-  void ReadTables(OrtKernelContext* context, Call* call) const;
-  void MakeOutputs(OrtKernelContext* context, const int64_t* row_axes, Call* call) const;
+  void ReadTables(NodeCall* from, Call* call) const;
+  void MakeOutputs(NodeCall* to, const int64_t* row_axes, Call* call) const;
 
-  const OrtApi& api_;
   LookupNode node_;
   std::unique_ptr<LookupPlan> plan_;
   std::vector<std::string> labels_;

@@ -2,18 +2,14 @@
 
 namespace dpiframe {
 
-LookupNode::LookupNode(const KernelRequest& request) : op_(request.op_name) {
-  const OrtApi& api = request.api;
-  name_ = NodeName(api, request.info);
+LookupNode::LookupNode(const NodeInfo& info) : op_(info.op()), name_(info.name()) {
   try {
-    program_ = ParseLookupProgram(StringAttribute(api, request.info, "program"));
+    program_ = ParseLookupProgram(info.program());
   } catch (const ProgramError& error) {
     Fail(std::string("attribute 'program', ") + error.what());
   }
-  size_t inputs = 0;
-  size_t outputs = 0;
-  Check(api, api.KernelInfo_GetInputCount(request.info, &inputs));
-  Check(api, api.KernelInfo_GetOutputCount(request.info, &outputs));
+  const size_t inputs = info.input_count();
+  const size_t outputs = info.output_count();
   if (inputs != source_count() + table_count()) {
     Fail("has " + std::to_string(inputs) + " inputs, but its program lists " + std::to_string(source_count()) +
          " sources and " + std::to_string(table_count()) + " tables");
@@ -22,10 +18,10 @@ LookupNode::LookupNode(const KernelRequest& request) : op_(request.op_name) {
     Fail("has " + std::to_string(outputs) + " outputs, but its program lists " +
          std::to_string(program_.outputs.size()));
   }
-  for (size_t i = 0; i < inputs; ++i) input_names_.push_back(InputName(api, request.info, i));
-  for (size_t i = 0; i < source_count(); ++i) source_types_.push_back(ReadType(request, i));
+  for (size_t i = 0; i < inputs; ++i) input_names_.push_back(info.input_name(i));
+  for (size_t i = 0; i < source_count(); ++i) source_types_.push_back(ReadType(info, i));
   for (size_t i = 0; i < table_count(); ++i) {
-    const ElementType type = ReadType(request, table_input(i));
+    const ElementType type = ReadType(info, table_input(i));
     if (type != ElementType::kFloat32 && type != ElementType::kFloat16) {
       FailAtInput(table_input(i), "is a table, so it must be float32 or float16");
     }
@@ -34,8 +30,8 @@ LookupNode::LookupNode(const KernelRequest& request) : op_(request.op_name) {
   }
 }
 
-ElementType LookupNode::ReadType(const KernelRequest& request, size_t input) const {
-  switch (InputInfo(request.api, request.info, input).type) {
+ElementType LookupNode::ReadType(const NodeInfo& info, size_t input) const {
+  switch (info.input_type(input)) {
     case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
       return ElementType::kInt32;
     case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
@@ -62,9 +58,9 @@ std::string LookupNode::Label(const IdExpression& id, int table) const {
   return label + " -> " + table_name;
 }
 
-void LookupNode::CheckTableShape(size_t table, const std::vector<int64_t>& shape) const {
+void LookupNode::CheckTableShape(size_t table, const TensorShape& shape) const {
   const ProgramTable& expected = program_.tables[table];
-  if (shape.size() == 2 && shape[0] == expected.rows && shape[1] == expected.dim) return;
+  if (shape.rank == 2 && shape.sizes[0] == expected.rows && shape.sizes[1] == expected.dim) return;
   FailAtInput(table_input(table), "has shape " + ShapeText(shape) + ", but the program says [" +
                                       std::to_string(expected.rows) + ", " + std::to_string(expected.dim) + "]");
 }

@@ -13,7 +13,7 @@ namespace dpiframe {
 class LookupNode {
  public:
   // Reads and checks a node. Throws OrtError with a message that names the node and the input.
-  explicit LookupNode(const KernelRequest& request);
+  explicit LookupNode(const NodeInfo& info);
 
   const std::string& name() const { return name_; }
   const LookupProgram& program() const { return program_; }
@@ -26,7 +26,7 @@ class LookupNode {
   // "ids[3] -> table" for an id, "ids" and "table" being the names of the node's inputs.
   std::string Label(const IdExpression& id, int table) const;
 
-  void CheckTableShape(size_t table, const std::vector<int64_t>& shape) const;
+  void CheckTableShape(size_t table, const TensorShape& shape) const;
 
   // Fails with "<op> node '<name>': <problem>", or "...: input '<input name>' <problem>".
   [[noreturn]] void Fail(const std::string& problem) const;
@@ -36,7 +36,7 @@ class LookupNode {
   [[noreturn]] void FailAtId(const LookupLine& line, const BadIds::First& bad) const;
 
  private:
-  ElementType ReadType(const KernelRequest& request, size_t input) const;
+  ElementType ReadType(const NodeInfo& info, size_t input) const;
 
   std::string op_;
   std::string name_;
@@ -47,6 +47,6 @@ class LookupNode {
 };
 
 // Type and shape of every output, from the program and the first source's shape.
-void InferLookupShapes(const OrtApi& api, OrtShapeInferContext* context);
+void InferLookupShapes(NodeShapes* shapes);
 
 }  // namespace dpiframe

@@ -1,13 +1,12 @@
 // Shape inference of FusedMultiGather.
 #include "lookup_node.h"
-#include "shape_inference.h"
 
 namespace dpiframe {
 namespace {
 
 // The row axes as the first source's shape gives them.
-SymbolicSizes RowAxes(const OrtApi& api, const OrtShapeInferContext* context, const LookupProgram& program) {
-  const SymbolicSizes source = ReadInferredInput(api, context, 0).sizes;
+SymbolicSizes RowAxes(const NodeShapes& shapes, const LookupProgram& program) {
+  const SymbolicSizes source = shapes.Input(0).sizes;
   const size_t axes = static_cast<size_t>(program.row_axes);
   SymbolicSizes rows(axes);
   if (source.values.size() >= axes) {
@@ -28,18 +27,16 @@ SymbolicSizes RowAxes(const OrtApi& api, const OrtShapeInferContext* context, co
 
 }  // namespace
 
-void InferLookupShapes(const OrtApi& api, OrtShapeInferContext* context) {
-  const LookupProgram program = ParseLookupProgram(StringAttribute(api, context, "program"));
-  size_t inputs = 0;
-  Check(api, api.ShapeInferContext_GetInputCount(context, &inputs));
-  if (inputs != program.sources.size() + program.tables.size()) return;  // the kernel will say so
+void InferLookupShapes(NodeShapes* shapes) {
+  const LookupProgram program = ParseLookupProgram(shapes->program());
+  if (shapes->input_count() != program.sources.size() + program.tables.size()) return;  // the kernel will say so
   ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
-  if (!program.tables.empty()) type = ReadInferredInput(api, context, program.sources.size()).type;
-  const SymbolicSizes rows = RowAxes(api, context, program);
+  if (!program.tables.empty()) type = shapes->Input(program.sources.size()).type;
+  const SymbolicSizes rows = RowAxes(*shapes, program);
   for (size_t i = 0; i < program.outputs.size(); ++i) {
     SymbolicSizes sizes = rows;
     sizes.Append(program.outputs[i].trailing_shape);
-    SetInferredOutput(api, context, i, type, sizes);
+    shapes->SetOutput(i, {type, sizes});
   }
 }
 

@@ -24,32 +24,16 @@ void ThrowStatus(const OrtApi& api, OrtStatus* status) {
   throw error;
 }
 
-TensorInfo ReadTensorInfo(const OrtApi& api, const OrtTensorTypeAndShapeInfo* info) {
-  TensorInfo result;
-  size_t rank = 0;
-  Check(api, api.GetTensorElementType(info, &result.type));
-  Check(api, api.GetDimensionsCount(info, &rank));
-  result.shape.resize(rank);
-  Check(api, api.GetDimensions(info, result.shape.data(), rank));
-  return result;
-}
-
-TensorInfo InputInfo(const OrtApi& api, const OrtKernelInfo* info, size_t index) {
+ONNXTensorElementDataType InputType(const OrtApi& api, const OrtKernelInfo* info, size_t index) {
   OrtTypeInfo* type_info = nullptr;
   Check(api, api.KernelInfo_GetInputTypeInfo(info, index, &type_info));
   const std::unique_ptr<OrtTypeInfo, decltype(api.ReleaseTypeInfo)> owner(type_info, api.ReleaseTypeInfo);
   const OrtTensorTypeAndShapeInfo* tensor_info = nullptr;
   Check(api, api.CastTypeInfoToTensorInfo(type_info, &tensor_info));
   if (tensor_info == nullptr) throw OrtError("input '" + InputName(api, info, index) + "' is not a tensor");
-  return ReadTensorInfo(api, tensor_info);
-}
-
-TensorInfo ValueInfo(const OrtApi& api, const OrtValue* value) {
-  OrtTensorTypeAndShapeInfo* info = nullptr;
-  Check(api, api.GetTensorTypeAndShape(value, &info));
-  const std::unique_ptr<OrtTensorTypeAndShapeInfo, decltype(api.ReleaseTensorTypeAndShapeInfo)> owner(
-      info, api.ReleaseTensorTypeAndShapeInfo);
-  return ReadTensorInfo(api, info);
+  ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+  Check(api, api.GetTensorElementType(tensor_info, &type));
+  return type;
 }
 
 const void* TensorData(const OrtApi& api, const OrtValue* value) {
@@ -83,12 +67,6 @@ std::string StringAttribute(const OrtApi& api, const OrtShapeInferContext* conte
   text.resize(size);
   while (!text.empty() && text.back() == '\0') text.pop_back();
   return text;
-}
-
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
-  return text + "]";
 }
 
 }  // namespace dpiframe

@@ -40,15 +40,7 @@ OrtStatus* StatusOf(const OrtApi& api, Work&& work) noexcept {
   }
 }
 
-// Element type and shape of a tensor, or of a node's input as the graph declares it (unknown sizes are -1).
-struct TensorInfo {
-  ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
-  std::vector<int64_t> shape;
-};
-
-TensorInfo ReadTensorInfo(const OrtApi& api, const OrtTensorTypeAndShapeInfo* info);
-TensorInfo InputInfo(const OrtApi& api, const OrtKernelInfo* info, size_t index);
-TensorInfo ValueInfo(const OrtApi& api, const OrtValue* value);
+ONNXTensorElementDataType InputType(const OrtApi& api, const OrtKernelInfo* info, size_t index);
 
 const void* TensorData(const OrtApi& api, const OrtValue* value);
 
@@ -56,7 +48,5 @@ std::string NodeName(const OrtApi& api, const OrtKernelInfo* info);
 std::string InputName(const OrtApi& api, const OrtKernelInfo* info, size_t index);
 std::string StringAttribute(const OrtApi& api, const OrtKernelInfo* info, const char* name);
 std::string StringAttribute(const OrtApi& api, const OrtShapeInferContext* context, const char* name);
-
-std::string ShapeText(const std::vector<int64_t>& shape);
 
 }  // namespace dpiframe

@@ -10,6 +10,7 @@
 #include "bad_id_registry.h"
 #include "exports.h"
 #include "op.h"
+#include "ort_node.h"
 
 namespace dpiframe {
 namespace {
@@ -18,13 +19,15 @@ constexpr const char* kDomain = "dpiframe";
 constexpr const char* kTagEntry = "dpiframe.session";
 
 const OpDefinition* const kOps[] = {
-    &kFusedElementwiseCpu,
-    &kFusedMultiGatherCpu,
+    &kFusedElementwiseCpu,  &kFusedGemmCpu,  &kFusedMultiGatherCpu,  &kParallelRegionCpu,
 #ifdef DPIFRAME_WITH_CUDA
-    &kFusedElementwiseCuda,
-    &kFusedMultiGatherCuda,
+    &kFusedElementwiseCuda, &kFusedGemmCuda, &kFusedMultiGatherCuda, &kParallelRegionCuda,
 #endif
 };
+
+bool SameProvider(const char* a, const char* b) {
+  return a == b || (a != nullptr && b != nullptr && std::strcmp(a, b) == 0);
+}
 
 // Whether this build of ONNX Runtime has a provider; the CPU's has no name.
 bool HasProvider(const OrtApi& api, const char* provider) {
@@ -67,17 +70,23 @@ void FillCallbacks(RegisteredOp* op) {
   op->CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info, void** kernel) {
     return StatusOf(*api, [&] {
       const RegisteredOp& self = Registered(op);
-      *kernel = self.definition->create_kernel({*self.api, info, self.registered_name.c_str(), self.bad_ids});
+      *kernel = self.definition->create_kernel(OrtNodeInfo(*self.api, info, self.registered_name, self.bad_ids));
     });
   };
   op->KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
     Kernel* self = static_cast<Kernel*>(kernel);
-    return StatusOf(self->api(), [&] { self->Compute(context); });
+    return StatusOf(self->api(), [&] {
+      OrtNodeCall call(self->api(), context, self->allocator());
+      self->Compute(&call);
+    });
   };
   op->KernelDestroy = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
   op->InferOutputShapeFn = [](const OrtCustomOp* op, OrtShapeInferContext* context) {
     const RegisteredOp& self = Registered(op);
-    return StatusOf(*self.api, [&] { self.definition->infer_shapes(*self.api, context); });
+    return StatusOf(*self.api, [&] {
+      OrtNodeShapes shapes(*self.api, context);
+      self.definition->infer_shapes(&shapes);
+    });
   };
 }
 
@@ -145,6 +154,14 @@ Registration* TakeRegistration(const OrtApi& api) {
 }
 
 }  // namespace
+
+const OpDefinition* FindOp(const std::string& name, const char* provider) {
+  for (const OpDefinition* op : kOps) {
+    if (name == op->name && SameProvider(op->provider, provider)) return op;
+  }
+  return nullptr;
+}
+
 }  // namespace dpiframe
 
 extern "C" {
