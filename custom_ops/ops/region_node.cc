@@ -52,14 +52,23 @@ class RegionNodeShapes final : public NodeShapes {
   std::vector<InferredTensor>& values_;
 };
 
-// Types and shapes of all values, from those of the inputs.
+// The ops that a region can hold: regions hold no regions.
+const OpDefinition* FindNodeOp(const std::string& name, const char* provider) {
+  return name == "ParallelRegion" ? nullptr : FindOp(name, provider);
+}
+
+// Types and shapes of all values, from those of the inputs. What is wrong with a node, its kernel will say.
 void InferValues(const RegionProgram& program, std::vector<InferredTensor>* values) {
   values->resize(static_cast<size_t>(program.values));
   for (const RegionNode& node : program.nodes) {
-    const OpDefinition* op = FindOp(node.op, nullptr);
-    if (op == nullptr) continue;  // the kernel will say so
+    const OpDefinition* op = FindNodeOp(node.op, nullptr);
+    if (op == nullptr) continue;
     RegionNodeShapes shapes(node, values);
-    op->infer_shapes(&shapes);
+    try {
+      op->infer_shapes(&shapes);
+    } catch (const ProgramError&) {
+      continue;
+    }
   }
 }
 
@@ -94,7 +103,7 @@ Region::Region(const NodeInfo& info, const char* provider) : name_(info.name()),
   std::vector<ONNXTensorElementDataType> types;
   for (const InferredTensor& value : values) types.push_back(value.type);
   for (const RegionNode& node : program_.nodes) {
-    const OpDefinition* op = FindOp(node.op, provider);
+    const OpDefinition* op = FindNodeOp(node.op, provider);
     if (op == nullptr) Fail(info, "its node '" + node.name + "' is a " + node.op + ", which no region can hold");
     kernels_.emplace_back(op->create_kernel(RegionNodeInfo(info, node, types)));
   }
