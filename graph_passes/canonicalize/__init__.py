@@ -9,7 +9,9 @@ from dpiframe.graph_passes.canonicalize.common_nodes import share_common_nodes
 from dpiframe.graph_passes.canonicalize.constants import constant_nodes, fold_constants
 from dpiframe.graph_passes.canonicalize.dimensions import unify_dimensions
 from dpiframe.graph_passes.canonicalize.einsums import name_products
+from dpiframe.graph_passes.canonicalize.flat_splits import pick_split_rows
 from dpiframe.graph_passes.canonicalize.picks import pick_in_place
+from dpiframe.graph_passes.canonicalize.regular_bags import pool_regular_bags
 from dpiframe.graph_passes.canonicalize.shape_plumbing import fix_shapes
 from dpiframe.graph_passes.canonicalize.simplify import remove_no_ops
 from dpiframe.graph_passes.pass_base import Pass
@@ -29,6 +31,8 @@ _STEPS = (
     name_products,
     use_rows,
     pick_in_place,
+    pick_split_rows,
+    pool_regular_bags,
     share_common_nodes,
 )
 _REVEAL_NOTHING = {remove_no_ops, share_common_nodes}
@@ -46,7 +50,9 @@ class Canonicalize(Pass):
     5. Casts, views, Expand, Slice, Dropout, `x + 0`, `x * 1` without effect go.
     6. An Einsum that is a matrix product becomes one, and products written for column vectors become those of rows.
     7. Elements that are picked behind a batch axis which is moved away for it are picked where they are.
-    8. Repeated nodes are computed once.
+    8. A matrix that is split after it was laid out flat is picked from by row.
+    9. A loop over bags of rows that are all equally long becomes a Gather and a reduction.
+    10. Repeated nodes are computed once.
 
     Left alone: nodes that give a graph's output, random operators, and whatever would make the file grow.
     """
