@@ -97,8 +97,9 @@ RegionProgram Parse(const NodeInfo& info) {
 }  // namespace
 
 Region::Region(const NodeInfo& info, const char* provider) : name_(info.name()), program_(Parse(info)) {
+  // Kernels are told types alone, so two unknown sizes will do: a tensor without sizes would stand for an unknown one.
   std::vector<InferredTensor> values(info.input_count());
-  for (size_t i = 0; i < values.size(); ++i) values[i].type = info.input_type(i);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = {info.input_type(i), SymbolicSizes(2)};
   InferValues(program_, &values);
   std::vector<ONNXTensorElementDataType> types;
   for (const InferredTensor& value : values) types.push_back(value.type);

@@ -9,58 +9,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from dpiframe.graph_passes.canonicalize import Canonicalize
-from dpiframe.graph_passes.cleanup import Cleanup
-from dpiframe.graph_passes.elementwise.fuse import FuseElementwise
-from dpiframe.graph_passes.gemm.fuse import FuseGemm
-from dpiframe.graph_passes.lookups.fuse import FuseLookups
-from dpiframe.graph_passes.streams.assign import AssignStreams
-from dpiframe.graph_passes.workbench import Workbench
-from tests.graph_passes.harness import parse, same, session, table
-
-
-def two_modules() -> onnx.ModelProto:
-    """Lookups, then a cross module beside a deep one, then a head: every fused op in one region."""
-    text = """(int64[b] a, int64[b] c, float[b,3] d) => (float[b,1] y, float[b,4] s) {
-      e = Gather(A, a) f = Gather(C, c) x = Concat <axis = 1> (e, f, d)
-      p = Gemm <transB = 1> (x, W0, k0) m = Mul(x, p) x1 = Add(m, x)
-      q = Gemm <transB = 1> (x1, W1, k1) n = Mul(x, q) x2 = Add(n, x1)
-      h0 = Gemm <transB = 1> (x, V0, v0) h1 = Relu(h0)
-      g0 = Gemm <transB = 1> (h1, V1, v1) s = Relu(g0)
-      j = Concat <axis = 1> (x2, s) l = Gemm <transB = 1> (j, H) y = Sigmoid(l)
-    }"""
-    return parse(
-        text,
-        A=table(20, 5),
-        C=table(30, 4),
-        W0=table(12, 12) / 4,
-        W1=table(12, 12, seed=1) / 4,
-        k0=table(1, 12)[0],
-        k1=table(1, 12, seed=1)[0],
-        V0=table(8, 12) / 4,
-        v0=table(1, 8)[0],
-        V1=table(4, 8) / 4,
-        v1=table(1, 4)[0],
-        H=table(1, 16) / 4,
-    )
-
-
-def regional(model: onnx.ModelProto, streams: int = 4) -> onnx.ModelProto:
-    bench = Workbench(model, "cuda", streams=streams)
-    for kind in (Canonicalize, FuseLookups, FuseGemm, FuseElementwise, AssignStreams, Cleanup):
-        kind()(bench)
-    result = bench.to_model()
-    onnx.checker.check_model(result, full_check=True)
-    return result
-
-
-def feed(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
-    draw = np.random.default_rng(seed)
-    return {
-        "a": draw.integers(0, 20, rows),
-        "c": draw.integers(0, 30, rows),
-        "d": draw.normal(size=(rows, 3)).astype(np.float32),
-    }
+from tests.custom_ops.regions import WIDTH, feed, regional, rows, towers, two_modules
+from tests.graph_passes.harness import same, session, table
 
 
 def region_of(model: onnx.ModelProto) -> onnx.NodeProto:
@@ -88,6 +38,16 @@ def test_the_kernel_gives_the_bodys_answers() -> None:
         for want, inlined, got in zip(*(runner.run(None, case) for runner in (original, body, kernel)), strict=True):
             same(inlined, want, 1e-6, f"body, {rows} rows")
             same(got, want, 1e-6, f"kernel, {rows} rows")
+
+
+@pytest.mark.parametrize(("count", "layers"), [(2, 1), (3, 3), (4, 2)])
+def test_towers_on_an_input_of_the_graph(count: int, layers: int) -> None:
+    model = towers(count, layers)
+    original, kernel = session(model), session(regional(model), library=True)
+    for batch in (1, 0, 9):
+        want = original.run(None, rows(batch))[0]
+        assert want.shape == (batch, count * WIDTH)
+        same(kernel.run(None, rows(batch))[0], want, 1e-6, f"{batch} rows")
 
 
 def test_shapes_are_inferred_through_the_region() -> None:

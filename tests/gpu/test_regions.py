@@ -1,0 +1,131 @@
+"""Hazard: work on several streams that starts too early, is joined too late, or shares memory at the wrong time."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+pytest.importorskip("onnx_graphsurgeon")
+
+from tests.custom_ops.regions import WIDTH, feed, regional, rows, towers, two_modules
+from tests.gpu.device import CHECKED, whole_session
+from tests.graph_passes.harness import parse, session
+
+REPLAYS = 20 if CHECKED else 1000
+
+
+def close(got: list[np.ndarray], want: list[np.ndarray], what: str) -> None:
+    for one, other in zip(got, want, strict=True):
+        assert one.shape == other.shape, what
+        assert np.abs(one - other).max(initial=0) <= 2e-6 * max(1, np.abs(other).max(initial=0)), what
+
+
+def on_gpu(model: onnx.ModelProto, streams: int = 4, **options: str) -> ort.InferenceSession:
+    result = regional(model, streams)
+    assert any(node.op_type == "ParallelRegion" for node in result.graph.node)
+    return whole_session(result, **options)
+
+
+@pytest.mark.parametrize("streams", [2, 3, 4])
+def test_every_fused_op_in_one_region(streams: int) -> None:
+    model = two_modules()
+    original, runner = session(model), on_gpu(model, streams)
+    for count in (1, 7, 0, 64, 3, 1000, 0, 2048):
+        close(runner.run(None, feed(count, count)), original.run(None, feed(count, count)), f"{count} rows")
+
+
+@pytest.mark.parametrize("layer", range(3))
+@pytest.mark.parametrize("tower", range(3))
+def test_a_slow_layer_anywhere(tower: int, layer: int) -> None:
+    model = towers(3, 3, slow=(tower, layer))
+    original, runner = session(model), on_gpu(model)
+    case = rows(512 if CHECKED else 4096)
+    want = original.run(None, case)
+    for _ in range(3):
+        close(runner.run(None, case), want, "slow layer")
+
+
+def test_batches_of_changing_size() -> None:
+    model = towers(4, 3)
+    original, runner = session(model), on_gpu(model)
+    for seed, count in enumerate([5, 300, 1, 0, 300, 17, 2048, 5, 4097, 1] * (1 if CHECKED else 3)):
+        close(runner.run(None, rows(count, seed)), original.run(None, rows(count, seed)), f"{count} rows")
+
+
+def test_memory_full_of_others_values() -> None:
+    """Between the calls of one session, another one fills the arena's blocks with NaN."""
+    model = towers(4, 3)
+    original, runner = session(model), on_gpu(model)
+    dirty = whole_session(parse("(float[b,1024] x) => (float[b,1024] y) { a = Exp(x) c = Sub(a, a) y = Neg(c) }"))
+    case = rows(1024)
+    want = original.run(None, case)
+    for _ in range(5):
+        dirty.run(None, {"x": np.full((4096, 1024), np.inf, np.float32)})
+        close(runner.run(None, case), want, "after NaN")
+
+
+def test_sixteen_threads() -> None:
+    model = towers(3, 3, slow=(1, 1))
+    runner = on_gpu(model)
+    counts = [1, 3, 8, 64, 100, 128, 200, 256, 300, 512, 700, 1000, 1024, 1500, 2000, 2048]
+    wanted = {count: session(model).run(None, rows(count, count)) for count in counts}
+    wrong: list[str] = []
+
+    def work(count: int) -> None:
+        try:
+            for _ in range(2 if CHECKED else 30):
+                close(runner.run(None, rows(count, count)), wanted[count], f"{count} rows")
+        except BaseException as error:  # a thread's failure must reach the test
+            wrong.append(str(error))
+
+    threads = [threading.Thread(target=work, args=(count,)) for count in counts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("slow", [None, (0, 0), (2, 2)])
+def test_replays_of_a_captured_graph(slow: tuple[int, int] | None) -> None:
+    model = towers(3, 3, slow)
+    runner = on_gpu(model, enable_cuda_graph="1")
+    original = session(model)
+    count = 256
+    given = ort.OrtValue.ortvalue_from_numpy(rows(count)["x"], "cuda", 0)
+    taken = ort.OrtValue.ortvalue_from_numpy(np.zeros((count, 3 * WIDTH), np.float32), "cuda", 0)
+    binding = runner.io_binding()
+    binding.bind_ortvalue_input("x", given)
+    binding.bind_ortvalue_output("y", taken)
+    for replay in range(REPLAYS):
+        case = rows(count, replay % 7)
+        given.update_inplace(case["x"])
+        runner.run_with_iobinding(binding)
+        if replay < 14 or replay % 50 == 0:
+            close([taken.numpy()], original.run(None, case), f"replay {replay}")
+
+
+def test_a_graph_of_every_fused_op() -> None:
+    model = two_modules()
+    runner = on_gpu(model, enable_cuda_graph="1")
+    original = session(model)
+    values = {name: ort.OrtValue.ortvalue_from_numpy(array, "cuda", 0) for name, array in feed(64).items()}
+    outputs = {
+        name: ort.OrtValue.ortvalue_from_numpy(np.zeros((64, width), np.float32), "cuda", 0)
+        for name, width in (("y", 1), ("s", 4))
+    }
+    binding = runner.io_binding()
+    for name, value in values.items():
+        binding.bind_ortvalue_input(name, value)
+    for name, value in outputs.items():
+        binding.bind_ortvalue_output(name, value)
+    for replay in range(20):
+        case = feed(64, replay)
+        for name, array in case.items():
+            values[name].update_inplace(array)
+        runner.run_with_iobinding(binding)
+        close([value.numpy() for value in outputs.values()], original.run(None, case), f"replay {replay}")
