@@ -33,11 +33,11 @@ def test_the_kernel_gives_the_bodys_answers() -> None:
     result = regional(model)
     assert [node.op_type for node in result.graph.node] == ["ParallelRegion"]
     original, body, kernel = session(model), session(result), session(result, library=True)
-    for rows in (1, 7, 0, 64, 3):
-        case = feed(rows, rows)
+    for count in (1, 7, 0, 64, 3):
+        case = feed(count, count)
         for want, inlined, got in zip(*(runner.run(None, case) for runner in (original, body, kernel)), strict=True):
-            same(inlined, want, 1e-6, f"body, {rows} rows")
-            same(got, want, 1e-6, f"kernel, {rows} rows")
+            same(inlined, want, 1e-6, f"body, {count} rows")
+            same(got, want, 1e-6, f"kernel, {count} rows")
 
 
 @pytest.mark.parametrize(("count", "layers"), [(2, 1), (3, 3), (4, 2)])
