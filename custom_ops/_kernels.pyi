@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from numpy import float32
 from numpy.typing import NDArray
 
 class ElementwiseProgram:
@@ -20,3 +21,13 @@ class LookupProgram:
     ) -> list[NDArray[Any]]: ...
     @property
     def bad_id_counts(self) -> list[int]: ...
+
+class GemmProgram:
+    def __init__(self, text: str) -> None: ...
+    def run(
+        self,
+        a: NDArray[float32],
+        weight: NDArray[float32],
+        operands: Sequence[NDArray[float32]] = (),
+        threads: int = 1,
+    ) -> NDArray[float32]: ...

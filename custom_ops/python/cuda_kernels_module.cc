@@ -15,6 +15,7 @@
 #include "../kernels/lookup_cpu.h"
 #include "../kernels/lookup_program.h"
 #include "cuda_elementwise.h"
+#include "cuda_gemm.h"
 #include "device_bytes.h"
 
 namespace py = pybind11;
@@ -134,4 +135,5 @@ PYBIND11_MODULE(_cuda_kernels, module) {
       .def_property_readonly("bad_id_counts", &PyCudaLookup::BadIdCounts,
                              "Ids outside their table so far, one count for each row and term line.");
   dpiframe::cuda::AddElementwise(&module);
+  dpiframe::cuda::AddGemm(&module);
 }

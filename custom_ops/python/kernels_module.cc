@@ -14,6 +14,7 @@
 #include "../kernels/lookup_cpu.h"
 #include "../kernels/lookup_program.h"
 #include "elementwise_kernel.h"
+#include "gemm_kernel.h"
 
 namespace py = pybind11;
 
@@ -178,6 +179,7 @@ class PyLookupProgram {
 PYBIND11_MODULE(_kernels, module) {
   module.doc() = "The CPU kernels of dpiframe on numpy arrays.";
   BindElementwise(&module);
+  BindGemm(&module);
   py::class_<PyLookupProgram>(
       module, "LookupProgram",
       "A program of FusedMultiGather. Raises ValueError where the text is not one. With baseline, "

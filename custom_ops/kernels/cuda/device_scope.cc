@@ -38,6 +38,8 @@ void DeviceScope::SetZero(void* to, size_t bytes) const {
   Finish(cudaMemsetAsync(to, 0, bytes, stream_), "memory of the GPU can't be set");
 }
 
+void DeviceScope::Wait() const { Finish(cudaSuccess, "work on the GPU failed"); }
+
 void DeviceScope::Finish(cudaError_t code, const char* what) const {
   CheckCuda(code, what);
   CheckCuda(cudaStreamSynchronize(stream_), what);

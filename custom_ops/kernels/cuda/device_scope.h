@@ -21,6 +21,10 @@ class DeviceScope {
   void CopyFromDevice(void* to, const void* from, size_t bytes) const;
   void SetZero(void* to, size_t bytes) const;
 
+  // For work of other kinds; Wait returns when it is done.
+  cudaStream_t stream() const { return stream_; }
+  void Wait() const;
+
  private:
   void Restore() const;
   void Finish(cudaError_t code, const char* what) const;

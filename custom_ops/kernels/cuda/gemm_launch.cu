@@ -1,0 +1,89 @@
+#include "gemm_launch.h"
+#include "gemm_mma.cuh"
+#include "gemm_skinny.cuh"
+
+namespace dpiframe::cuda {
+namespace {
+
+template <int kWarpsDown, int kWarpsAcross, int kColumns>
+GemmKernel MmaEntry(const char* name) {
+  using Three = MmaTile<kWarpsDown, kWarpsAcross, kColumns, 3>;
+  using One = MmaTile<kWarpsDown, kWarpsAcross, kColumns, 1>;
+  return {name,
+          false,
+          false,
+          Three::kRows,
+          Three::kColumns,
+          1,
+          Three::kThreads,
+          Three::kSharedBytes,
+          reinterpret_cast<const void*>(&MmaGemm<Three>),
+          reinterpret_cast<const void*>(&MmaGemm<One>)};
+}
+
+template <int kRows, int kColumns>
+cudaError_t LaunchSkinny(const GemmArguments& arguments, bool overlap, cudaStream_t stream) {
+  const int64_t warps = (arguments.m + kRows - 1) / kRows * ((arguments.n + kColumns - 1) / kColumns);
+  const dim3 blocks(static_cast<unsigned>((warps + kSkinnyWarps - 1) / kSkinnyWarps));
+  return LaunchKernel(reinterpret_cast<const void*>(&SkinnyGemm<kRows, kColumns>), blocks, 32 * kSkinnyWarps, 0, 1,
+                      overlap, arguments, stream);
+}
+
+}  // namespace
+
+GemmKernels MmaKernels() {
+  static const GemmKernel kernels[] = {MmaEntry<2, 2, 64>("mma 64x64"), MmaEntry<4, 2, 128>("mma 128x128")};
+  return {kernels, kernels + sizeof kernels / sizeof kernels[0]};
+}
+
+cudaError_t PrepareGemmKernel(const GemmKernel& kernel, int products) {
+  return cudaFuncSetAttribute(products == 3 ? kernel.three_products : kernel.one_product,
+                              cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes);
+}
+
+cudaError_t LaunchKernel(const void* kernel, dim3 blocks, int threads, int shared_bytes, int cluster, bool overlap,
+                         const GemmArguments& arguments, cudaStream_t stream) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+  config.stream = stream;
+  cudaLaunchAttribute attributes[2];
+  config.attrs = attributes;
+  if (cluster > 1) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+    attributes[config.numAttrs].val.clusterDim = {1, 1, static_cast<unsigned>(cluster)};
+    ++config.numAttrs;
+  }
+  if (overlap) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[config.numAttrs].val.programmaticStreamSerializationAllowed = 1;
+    ++config.numAttrs;
+  }
+  void* parameters[] = {const_cast<GemmArguments*>(&arguments)};
+  return cudaLaunchKernelExC(&config, kernel, parameters);
+}
+
+cudaError_t LaunchGemm(const GemmKernel& kernel, int products, const GemmArguments& arguments, cudaStream_t stream) {
+  const dim3 blocks(static_cast<unsigned>((arguments.m + kernel.rows - 1) / kernel.rows),
+                    static_cast<unsigned>((arguments.n + kernel.columns - 1) / kernel.columns),
+                    static_cast<unsigned>(kernel.blocks));
+  return LaunchKernel(products == 3 ? kernel.three_products : kernel.one_product, blocks, kernel.threads,
+                      kernel.shared_bytes, kernel.blocks, kernel.wgmma, arguments, stream);
+}
+
+cudaError_t LaunchSkinnyGemm(const GemmArguments& arguments, bool overlap, cudaStream_t stream) {
+  const int rows = arguments.m >= 4 ? 4 : static_cast<int>(arguments.m);
+  if (arguments.n == 1) {
+    // One column: as many rows as keep the GPU's loads in flight.
+    if (rows == 4) return LaunchSkinny<4, 1>(arguments, overlap, stream);
+    return LaunchSkinny<1, 1>(arguments, overlap, stream);
+  }
+  if (rows == 1) return LaunchSkinny<1, 1>(arguments, overlap, stream);
+  if (rows == 2) return LaunchSkinny<2, 1>(arguments, overlap, stream);
+  if (arguments.n >= 4 && arguments.m > 8) return LaunchSkinny<4, 4>(arguments, overlap, stream);
+  if (arguments.m > 8) return LaunchSkinny<4, 2>(arguments, overlap, stream);
+  return LaunchSkinny<4, 1>(arguments, overlap, stream);
+}
+
+}  // namespace dpiframe::cuda

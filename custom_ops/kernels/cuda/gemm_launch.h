@@ -1,0 +1,47 @@
+// Launches of FusedGemm's kernels, for files that a C++ compiler compiles.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "gemm_records.h"
+
+namespace dpiframe::cuda {
+
+// How a product is computed.
+struct GemmKernel {
+  const char* name;
+  bool wgmma;     // needs compute capability 9.0
+  bool presplit;  // A is split by a kernel before
+  int rows;       // of a tile
+  int columns;
+  int blocks;  // that share a tile
+  int threads;
+  int shared_bytes;
+  const void* three_products;  // the kernel with both parts, and with rounded values alone
+  const void* one_product;
+};
+
+struct GemmKernels {
+  const GemmKernel* begin;
+  const GemmKernel* end;
+};
+
+GemmKernels MmaKernels();
+GemmKernels WgmmaKernels();  // none in a build without code for compute capability 9.0
+
+// Lets the kernels have the shared memory that they need, on the current device.
+cudaError_t PrepareGemmKernel(const GemmKernel& kernel, int products);
+
+cudaError_t LaunchGemm(const GemmKernel& kernel, int products, const GemmArguments& arguments, cudaStream_t stream);
+
+// Splits A into arguments.split.
+cudaError_t LaunchPresplit(int products, const GemmArguments& arguments, cudaStream_t stream);
+
+// For few rows or few columns.
+cudaError_t LaunchSkinnyGemm(const GemmArguments& arguments, bool overlap, cudaStream_t stream);
+
+// Launches a kernel. With `overlap` it may start while earlier ones still run: it waits for them itself.
+cudaError_t LaunchKernel(const void* kernel, dim3 blocks, int threads, int shared_bytes, int cluster, bool overlap,
+                         const GemmArguments& arguments, cudaStream_t stream);
+
+}  // namespace dpiframe::cuda

@@ -1,0 +1,10 @@
+// Stands for gemm_wgmma_launch.cu in builds without code for compute capability 9.0.
+#include "gemm_launch.h"
+
+namespace dpiframe::cuda {
+
+GemmKernels WgmmaKernels() { return {nullptr, nullptr}; }
+
+cudaError_t LaunchPresplit(int, const GemmArguments&, cudaStream_t) { return cudaErrorNoKernelImageForDevice; }
+
+}  // namespace dpiframe::cuda
