@@ -55,8 +55,8 @@ def optimize_model(
 
     provider: "cpu" or "cuda", the target that fusions are formed for. bad_ids: "error", "zero" or "clamp". precision:
     "fp32", "tf32" or "fp16", of products on CUDA. streams: how many at most branches run on at once on CUDA, 0 for as
-    many as they are worth. launch_order: "breadth" or "depth". passes: PASSES unless given, to leave some out. on_pass is
-    called with each pass's name before it runs.
+    many as they are worth. launch_order: "breadth" or "depth". passes: PASSES unless given, to leave some out. on_pass
+    is called with each pass's name before it runs.
     """
     bench = Workbench(inline_lookup_functions(model), provider, bad_ids, precision, streams, launch_order)
     already = _count_fused(bench)
