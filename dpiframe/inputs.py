@@ -14,7 +14,7 @@ from dpiframe.input_specs import InputSpec, Sizes
 Array = npt.NDArray[np.generic]
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-ColumnRanges = Sequence[range | None]
+ColumnRanges = Sequence[range | str | None]
 Feeds = dict[str, Array]
 
 BATCHES = (1, 7, 64)
@@ -56,7 +56,8 @@ _OUTSIDE = _Kind("ids outside their tables", "outside", "normal")
 class CaseMaker:
     """Makes the cases for one model. The values are the same at every call: each case has its own fixed seed.
 
-    ranges: for each input with ids, the valid ids of its flattened non-batch columns (None: the column is no id).
+    ranges: for each input with ids, the valid ids of its flattened non-batch columns. None stands for a column without
+    ids, the name of an input for one of offsets into that list.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class CaseMaker:
 
     def _has_ids(self, kinds: str) -> bool:
         names = {s.name for s in self.specs if s.dtype is not None and s.dtype.kind in kinds}
-        return any(r is not None for name in names for r in self.ranges.get(name, ()))
+        return any(isinstance(r, range) for name in names for r in self.ranges.get(name, ()))
 
     def _has_dense(self, spec: InputSpec) -> bool:
         ranges = self.ranges.get(spec.name, (None,))
@@ -113,19 +114,29 @@ class CaseMaker:
             return rng.choice(np.array(["", "0", "1", "a"]), size=shape)
         ranges = _spread(self.ranges.get(spec.name, (None,)), columns)
         flat = _dense(kind.dense, spec.dtype, (rows, columns), rng)
-        at = [i for i, valid in enumerate(ranges) if valid]
+        for column, into in enumerate(ranges):
+            if isinstance(into, str):
+                flat[:, column] = self._offsets(into, rows, batch, rng)
+        at = [i for i, valid in enumerate(ranges) if valid and isinstance(valid, range)]
         if at:
             valid = [ranges[i] for i in at]
-            first = np.array([r.start for r in valid if r])
-            last = np.array([r[-1] for r in valid if r])
+            first = np.array([r.start for r in valid if isinstance(r, range)])
+            last = np.array([r[-1] for r in valid if isinstance(r, range)])
             ids = _ids(kind.ids, first, last, rows, rng)
             flat[:, at] = _fit(ids, last if kind.ids not in ("outside", "fraction") else None, spec.dtype)
         if not shape:
             return flat.reshape(())
         return np.ascontiguousarray(np.moveaxis(flat.reshape(rows, *shape[:axis], *shape[axis + 1 :]), 0, axis))
 
+    def _offsets(self, into: str, rows: int, batch: int, rng: np.random.Generator) -> Integers:
+        """Where each row's part of a list begins: in order, the first at 0, some at the same place as the next."""
+        length = sum(prod(self.sizes.shape(spec, batch)) for spec in self.specs if spec.name == into)
+        offsets = np.sort(rng.integers(0, length, rows, endpoint=True))
+        offsets[:1] = 0
+        return offsets
 
-def _spread(ranges: ColumnRanges, columns: int) -> list[range | None]:
+
+def _spread(ranges: ColumnRanges, columns: int) -> list[range | str | None]:
     """One range a column: a list that is shorter (dynamic columns) repeats."""
     return [ranges[i % len(ranges)] for i in range(columns)] if ranges else [None] * columns
 

@@ -130,7 +130,7 @@ def set_producer(tensor: gs.Tensor, node: Node, placeholder: gs.Tensor) -> None:
 
 def detach(nodes: Iterable[Node]) -> None:
     """Cut nodes, with all in their subgraphs, off the tensors that they read and write."""
-    dead = {id(node): node for node in _with_inner(nodes)}
+    dead = {id(node): node for node in with_inner(nodes)}
     touched: dict[int, gs.Tensor] = {}
     for node in dead.values():
         touched.update((id(tensor), tensor) for tensor in (*node.inputs, *node.outputs))
@@ -217,11 +217,12 @@ def _sorted(nodes: list[Node]) -> list[Node]:
     return order
 
 
-def _with_inner(nodes: Iterable[Node]) -> Iterator[Node]:
+def with_inner(nodes: Iterable[Node]) -> Iterator[Node]:
+    """The nodes, and those in their subgraphs."""
     for node in nodes:
         yield node
         for graph in node.inner:
-            yield from _with_inner(graph.nodes)
+            yield from with_inner(graph.nodes)
 
 
 def _refill(entries: list[Any], content: list[Any]) -> None:

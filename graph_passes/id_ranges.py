@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import onnx
+import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.canonicalize import Canonicalize
 from dpiframe.graph_passes.inline import inline_lookup_functions
 from dpiframe.graph_passes.lookups.interpret import Interpreter
-from dpiframe.graph_passes.lookups.symbols import Id, TableRow, Test
+from dpiframe.graph_passes.lookups.symbols import Atoms, Bagged, Id, TableRow, Test, source_value
 from dpiframe.graph_passes.workbench import Workbench
 
 _UNBOUNDED = 1 << 31
 
-Ranges = dict[str, list[range | None]]
+Ranges = dict[str, list[range | str | None]]
+_Ranges = dict[str, list[range | None]]
 
 
 def id_ranges(model: onnx.ModelProto) -> Ranges:
     """For each graph input that feeds lookups: the valid ids of each of its columns, None for a column without ids.
 
     Columns are the input's elements without its batch axis, flattened. A column that is no id, but a length that masks
-    a sequence, counts from 0 to one past the last position. Inputs that feed no lookup are left out.
+    a sequence, counts from 0 to one past the last position. A column of offsets has the name of the input that is the
+    list into which they point. Inputs that feed no lookup are left out.
     """
     bench = Workbench(inline_lookup_functions(model))
     Canonicalize()(bench)
-    ids: Ranges = {}
-    lengths: Ranges = {}
+    ids: _Ranges = {}
+    lengths: _Ranges = {}
+    offsets: Ranges = {}
     for graph in bench.graphs():
         interpreter = Interpreter(graph, bench, set()).run()
         atoms = interpreter.atoms
@@ -34,18 +39,36 @@ def id_ranges(model: onnx.ModelProto) -> Ranges:
             match atoms[index]:
                 case TableRow(table, expr):
                     _enter(ids, interpreter, expr, _raw_ids(expr, int(atoms.tables[table].shape[0])), _both)
+                case Bagged(table=table, id=expr, offsets=place):
+                    whole = _raw_ids(expr, int(atoms.tables[table].shape[0]))
+                    for column in range(_columns(interpreter, expr.source)):
+                        _enter(ids, interpreter, replace(expr, index=column), whole, _both)
+                    _enter_offsets(offsets, interpreter, place, atoms.sources[expr.source])
                 case Test("lt" | "ge", expr, number):
                     _enter(lengths, interpreter, expr, range(max(number, 0) + 2), _longer)
-    return {name: _merge(ids.get(name), lengths.get(name)) for name in {**ids, **lengths}}
+    return {name: _merge(ids.get(name), lengths.get(name)) for name in {**ids, **lengths}} | offsets
+
+
+def _columns(interpreter: Interpreter, source: int) -> int:
+    """How many elements a source has in a row of its batch; one where it is a list of any length."""
+    value = source_value(interpreter.atoms.sources[source], Atoms())
+    return int(value.codes.size) if value is not None else 1
+
+
+def _enter_offsets(ranges: Ranges, interpreter: Interpreter, place: Id, into: gs.Tensor) -> None:
+    tensor = interpreter.atoms.sources[place.source]
+    if any(tensor is t for t in interpreter.bench.graph.inputs) and place == Id(place.source, place.index):
+        columns = ranges.setdefault(tensor.name, [None] * _columns(interpreter, place.source))
+        columns[place.index] = into.name
 
 
 def _enter(
-    ranges: Ranges, interpreter: Interpreter, expr: Id, valid: range, combine: Callable[[range, range], range]
+    ranges: _Ranges, interpreter: Interpreter, expr: Id, valid: range, combine: Callable[[range, range], range]
 ) -> None:
     tensor = interpreter.atoms.sources[expr.source]
     if not any(tensor is t for t in interpreter.bench.graph.inputs):
         return
-    columns = ranges.setdefault(tensor.name, [None] * interpreter.value(tensor).codes.size)
+    columns = ranges.setdefault(tensor.name, [None] * _columns(interpreter, expr.source))
     before = columns[expr.index]
     columns[expr.index] = valid if before is None else combine(before, valid)
 
@@ -71,8 +94,8 @@ def _longer(a: range, b: range) -> range:
     return range(max(a.stop, b.stop))
 
 
-def _merge(ids: list[range | None] | None, lengths: list[range | None] | None) -> list[range | None]:
+def _merge(ids: list[range | None] | None, lengths: list[range | None] | None) -> list[range | str | None]:
     """Ids where there are any: a mask of ids compares them with numbers, too."""
     if ids is None or lengths is None:
-        return ids or lengths or []
+        return [*(ids or lengths or [])]
     return [mine if mine is not None else other for mine, other in zip(ids, lengths, strict=True)]

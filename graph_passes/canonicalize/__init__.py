@@ -3,6 +3,7 @@ match."""
 
 from __future__ import annotations
 
+from dpiframe.graph_passes.canonicalize.bag_shapes import shape_bags
 from dpiframe.graph_passes.canonicalize.branches import decide_branches
 from dpiframe.graph_passes.canonicalize.columns import use_rows
 from dpiframe.graph_passes.canonicalize.common_nodes import share_common_nodes
@@ -33,6 +34,7 @@ _STEPS = (
     pick_in_place,
     pick_split_rows,
     pool_regular_bags,
+    shape_bags,
     share_common_nodes,
 )
 _REVEAL_NOTHING = {remove_no_ops, share_common_nodes}

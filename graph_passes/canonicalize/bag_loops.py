@@ -38,6 +38,7 @@ from dpiframe.graph_passes.canonicalize.bag_symbols import (
 )
 from dpiframe.graph_passes.canonicalize.constants import is_small_constant
 from dpiframe.graph_passes.canonicalize.progressions import Progressions, Size, number, plus, times
+from dpiframe.graph_passes.canonicalize.shape_values import Dim
 from dpiframe.graph_passes.graphs import Node, is_standard, values_of
 
 _SMALL = 1 << 16
@@ -94,6 +95,13 @@ def find_bag(node: Node) -> BagLoop | None:
     if (len(loop.outputs) > 1) != (node is not loop):
         return None
     return _Reader(loop).read()
+
+
+def bag_count(offsets: Dim, bounds: bool) -> Dim:
+    """How many bags there are to that many offsets; a symbol of its own where their number is one."""
+    if not bounds or offsets is None:
+        return offsets
+    return offsets - 1 if isinstance(offsets, int) else f"{offsets}#-1"
 
 
 class _Reader:

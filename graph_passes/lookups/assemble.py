@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.lookups.program import (
     STAR,
+    Bag,
     Block,
     Copy,
     IdExpr,
@@ -23,6 +24,7 @@ from dpiframe.graph_passes.lookups.program import (
 from dpiframe.graph_passes.lookups.symbols import (
     POSITION_MASK,
     Atoms,
+    Bagged,
     Column,
     Id,
     Mask,
@@ -49,7 +51,7 @@ class Assembler:
     def __init__(self, atoms: Atoms, rows: int, bad_ids: str) -> None:
         self.atoms = atoms
         self.result = Assembly(LookupProgram(rows=rows, bad_ids=bad_ids))
-        self._sources: dict[int, int] = {}
+        self._sources: dict[tuple[int, str], int] = {}
         self._tables: dict[int, int] = {}
 
     def add_output(self, value: Value) -> None:
@@ -86,10 +88,22 @@ class Assembler:
                 return Pool(output, column, width, op, tuple(self._term(r, w, first) for r, w in terms), x)
             case Penalized(row, weight, x):
                 return Pool(output, column, width, "max", (self._term(row, weight, first),), x)
+            case Bagged():
+                return self._bag(output, column, width, atom, first)
         raise AssertionError(f"no block for {atom}")
 
     def _term(self, row: TableRow, weight: Mask | Column | None, first: int) -> Term:
         return Term(self._table(row.table), self._id(row.id), first, self._weight(weight))
+
+    def _bag(self, output: int, column: int, width: int, bag: Bagged, first: int) -> Bag:
+        # offsets come first: the first source tells how many rows there are
+        offsets = self._steps(self._source(bag.offsets.source, "bounds" if bag.bounds else ""), bag.offsets)
+        ids = self._steps(self._source(bag.id.source, "list"), replace(bag.id, index=STAR))
+        weight = Weight()
+        if bag.weights is not None:
+            weight = Weight("col", IdExpr(self._source(bag.weights, "list"), STAR))
+        table = self._table(bag.table)
+        return Bag(output, column, width, bag.op, table, ids, offsets, first, weight, bag.padding, bag.lowest)
 
     def _weight(self, weight: Mask | Column | None) -> Weight:
         match weight:
@@ -101,19 +115,30 @@ class Assembler:
                 return Weight(test.kind, self._id(test.id), test.number)
 
     def _id(self, expr: Id) -> IdExpr:
-        return IdExpr(self._source(expr.source), expr.index, expr.div, expr.mod, expr.mul, expr.add)
+        return self._steps(self._source(expr.source), expr)
 
-    def _source(self, number: int) -> int:
-        if number not in self._sources:
+    @staticmethod
+    def _steps(source: int, expr: Id) -> IdExpr:
+        return IdExpr(source, expr.index, expr.div, expr.mod, expr.mul, expr.add)
+
+    def _source(self, number: int, layout: str = "") -> int:
+        """A source's number in the program; layout: "list", "bounds", or "" for what its shape says."""
+        key = (number, layout)
+        if key not in self._sources:
             tensor = self.atoms.sources[number]
-            value = source_value(tensor, Atoms())
-            assert value is not None
-            layout = "row" if value.axes[0] == 0 else "column"
-            self._sources[number] = len(self.result.sources)
+            self._sources[key] = len(self.result.sources)
             self.result.sources.append(tensor)
-            dynamic = len(value.axes) > self.result.program.rows
-            self.result.program.sources.append(Source(STAR if dynamic else int(value.codes.size), layout))
-        return self._sources[number]
+            self.result.program.sources.append(self._layout(tensor, layout))
+        return self._sources[key]
+
+    def _layout(self, tensor: gs.Tensor, layout: str) -> Source:
+        if layout == "list":
+            return Source(STAR, layout)
+        value = source_value(tensor, Atoms())
+        assert value is not None
+        dynamic = len(value.axes) > self.result.program.rows
+        own = "row" if value.axes[0] == 0 else "column"
+        return Source(STAR if dynamic else int(value.codes.size), layout or own)
 
     def _table(self, number: int) -> int:
         if number not in self._tables:

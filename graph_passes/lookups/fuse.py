@@ -9,15 +9,16 @@ import numpy as np
 import onnx_graphsurgeon as gs
 from onnx import helper
 
+from dpiframe.graph_passes.canonicalize.bag_loops import NotABagError, find_bag
 from dpiframe.graph_passes.canonicalize.shape_values import Dim
 from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_function
-from dpiframe.graph_passes.graphs import Node, node_label, replace_uses, set_producer, tidy
+from dpiframe.graph_passes.graphs import Node, node_label, replace_uses, set_producer, tidy, with_inner
 from dpiframe.graph_passes.lookups.assemble import Assembler, Assembly
 from dpiframe.graph_passes.lookups.body import MIN_OPSET, lookup_body
 from dpiframe.graph_passes.lookups.interpret import TABLE_TYPES, Interpreter, gathers_rows, is_lookup
 from dpiframe.graph_passes.lookups.joins import join_rows
 from dpiframe.graph_passes.lookups.program import STAR
-from dpiframe.graph_passes.lookups.symbols import MAX_ELEMENTS, Atom, Pooled, TableRow, Value, source_value
+from dpiframe.graph_passes.lookups.symbols import MAX_ELEMENTS, Atom, Bagged, Pooled, TableRow, Value, source_value
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.workbench import Workbench
@@ -40,20 +41,28 @@ class FuseLookups(Pass):
     3. What follows is taken in: views and joins on any axis (P7, P16), dense columns in the same join, several joins
        of the same rows (P14), repeated lookups (P37), masked sum, mean and max pooling (P15), the sum of a wide part
        (P5). Of a join that holds something else, too, the rows are taken in.
-    4. Lookups of the same batch axis share one node, unless one's ids are computed from another's rows.
+    4. A loop over bags of any length (P25) is taken in whole, with what makes its ids; see canonicalize.bag_loops.
+    5. Lookups of the same batch axis share one node, unless one's ids are computed from another's rows.
 
-    Left alone: lookups with constant ids, tables of other types, rows that a node repeats (Expand), products of rows,
-    sums of rows that are needed themselves anyway, and lookups with which nothing is joined.
+    Left alone: loops over rows that pool no bags, lookups with constant ids, tables of other types, rows that a node
+    repeats (Expand), products of rows, sums of rows that are needed themselves anyway, and lookups with which nothing
+    is joined.
     """
 
     name = "fuse_lookups"
 
     def run(self, bench: Workbench) -> PassReport:
         report = PassReport(self.name)
-        for graph in bench.graphs():
+        loops = _misunderstood_loops(bench)
+        graphs = bench.graphs()
+        alive = {id(graph) for graph in graphs}
+        for graph in graphs:
+            if id(graph) not in alive:
+                # the loop that it was the body of has been taken in
+                continue
             lookups = [node for node in graph.nodes if is_lookup(node, bench)]
             _refuse_unusual_tables(graph, report)
-            if not lookups:
+            if not lookups and not any(node.op == "Loop" for node in graph.nodes):
                 continue
             if bench.opset < MIN_OPSET:
                 for node in lookups:
@@ -61,11 +70,13 @@ class FuseLookups(Pass):
                         node_label(node), f"opset {bench.opset} is older than {MIN_OPSET}: convert the model first"
                     )
                 continue
-            _fuse_graph(graph, bench, lookups, report)
+            if _fuse_graph(graph, bench, loops, report):
+                alive = {id(left) for left in bench.graphs()}
         return report
 
 
-def _fuse_graph(graph: gs.Graph, bench: Workbench, lookups: list[gs.Node], report: PassReport) -> None:
+def _fuse_graph(graph: gs.Graph, bench: Workbench, loops: dict[int, str], report: PassReport) -> bool:
+    """Whether loops may have been taken in."""
     interpreter, demanded = _interpret(graph, bench)
     groups: dict[GroupKey, list[gs.Tensor]] = {}
     for tensor in demanded:
@@ -76,9 +87,9 @@ def _fuse_graph(graph: gs.Graph, bench: Workbench, lookups: list[gs.Node], repor
     for tensors in groups.values():
         if _saves_nothing(bench, interpreter, tensors):
             for tensor in tensors:
-                report.refuse(
-                    node_label(tensor.inputs[0]), "there is nothing to join it with: it is as fast on its own"
-                )
+                node = tensor.inputs[0]
+                reason = next((loops[id(n)] for n in (node, *tensor.outputs) if id(n) in loops), "")
+                report.refuse(node_label(node), reason or "there is nothing to join it with: it is as fast on its own")
             continue
         try:
             _replace(graph, bench, interpreter, tensors, report)
@@ -90,6 +101,7 @@ def _fuse_graph(graph: gs.Graph, bench: Workbench, lookups: list[gs.Node], repor
         if is_lookup(node, bench) and node_label(node) not in refused:
             understood = id(node.outputs[0]) in interpreter.hot
             report.refuse(node_label(node), exhausted if understood else _why_left(node))
+    return bool(interpreter.bags)
 
 
 def _saves_nothing(bench: Workbench, interpreter: Interpreter, tensors: list[gs.Tensor]) -> bool:
@@ -134,6 +146,7 @@ def _demanded(graph: gs.Graph, interpreter: Interpreter) -> list[gs.Tensor]:
     """Tensors with table rows that something other than a taken-in node reads, in order."""
     outputs = {id(t) for t in graph.outputs}
     taken = {id(node) for node in graph.nodes if node.outputs and id(node.outputs[0]) in interpreter.hot}
+    taken |= {id(node) for bag in interpreter.bags.values() for node in with_inner([bag.loop])}
     found = []
     for node in graph.nodes:
         for tensor in node.outputs:
@@ -167,7 +180,9 @@ def _pools_to_share(graph: gs.Graph, interpreter: Interpreter, demanded: list[gs
     of its own."""
     atoms = interpreter.atoms
     joins = {interpreter.value(tensor).codes.tobytes(): interpreter.value(tensor) for tensor in demanded}
-    held = Counter(index for value in joins.values() for index in value.atoms if isinstance(atoms[index], Pooled))
+    held = Counter(
+        index for value in joins.values() for index in value.atoms if isinstance(atoms[index], (Pooled, Bagged))
+    )
     limit = REPEATED_ROWS[interpreter.bench.provider]
     costly = {index for index, count in held.items() if (count - 1) * _row_count(atoms[index]) >= limit}
     found = set()
@@ -182,6 +197,8 @@ def _pools_to_share(graph: gs.Graph, interpreter: Interpreter, demanded: list[gs
 
 
 def _row_count(pool: Any) -> int:
+    if isinstance(pool, Bagged):
+        return DYNAMIC_ROWS
     return sum(DYNAMIC_ROWS if row.id.index == STAR else 1 for row, _ in pool.terms)
 
 
@@ -193,6 +210,8 @@ def _is_plain(atom: Atom) -> bool:
 def _table_type(interpreter: Interpreter, value: Value) -> np.dtype:
     for index in value.atoms:
         atom = interpreter.atoms[index]
+        if isinstance(atom, Bagged):
+            return np.dtype(interpreter.atoms.tables[atom.table].dtype)
         row = atom.terms[0][0] if isinstance(atom, Pooled) else getattr(atom, "row", atom)
         if isinstance(row, TableRow):
             return np.dtype(interpreter.atoms.tables[row.table].dtype)
@@ -247,6 +266,21 @@ def _function(bench: Workbench, assembly: Assembly) -> str:
     source_types = [helper.np_dtype_to_tensor_dtype(np.dtype(t.dtype)) for t in assembly.sources]
     body = lookup_body(assembly.program, table_type, source_types, bench.opset)
     return add_function(bench, OP, body.inputs, body.outputs, body.nodes, ["program"])
+
+
+def _misunderstood_loops(bench: Workbench) -> dict[int, str]:
+    """Why a loop isn't taken in that looks like one over bags, by the id of each node in it."""
+    reasons: dict[int, str] = {}
+    for graph in bench.graphs():
+        for node in graph.nodes:
+            if node.op not in ("Loop", "ConcatFromSequence"):
+                continue
+            try:
+                find_bag(node)
+            except NotABagError as error:
+                loop = node if node.op == "Loop" else node.inputs[0].inputs[0]
+                reasons |= {id(inner): f"its loop is none over bags: {error}" for inner in with_inner([loop])}
+    return reasons
 
 
 def _refuse_unusual_tables(graph: gs.Graph, report: PassReport) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx_graphsurgeon as gs
 
+from dpiframe.graph_passes.canonicalize.bag_loops import BagLoop, NotABagError, bag_count, find_bag
 from dpiframe.graph_passes.canonicalize.constants import is_small_constant
+from dpiframe.graph_passes.canonicalize.shape_values import Dim
 from dpiframe.graph_passes.graphs import is_standard, reads, values_of
 from dpiframe.graph_passes.lookups import arithmetic, layout
 from dpiframe.graph_passes.lookups.symbols import (
@@ -17,6 +20,7 @@ from dpiframe.graph_passes.lookups.symbols import (
     SCALAR_TYPES,
     VECTORS,
     Atoms,
+    Bagged,
     Column,
     Id,
     TableRow,
@@ -72,7 +76,8 @@ class Interpreter:
     """Symbolic values of one graph's tensors.
 
     After `run`, `values` maps id(tensor) to a Value and `hot` holds the ids of those that contain table rows. `level`
-    counts, for each tensor, how many fused groups lie before it. `excluded` names nodes (by id) that are taken as
+    counts, for each tensor, how many fused groups lie before it. `bags` holds the loops that are taken in, by the id of
+    the node that gives their result. `excluded` names nodes (by id) that are taken as
     opaque, `materialized` tensors (by id) that are computed for themselves: what reads them reads floats, not rows.
     """
 
@@ -87,6 +92,7 @@ class Interpreter:
         self.values: dict[int, Value | None] = {}
         self.hot: set[int] = set()
         self.level: dict[int, int] = {}
+        self.bags: dict[int, BagLoop] = {}
         self._graph_inputs = {id(t) for t in graph.inputs}
         self._graph_outputs = {id(t) for t in graph.outputs}
 
@@ -137,6 +143,8 @@ class Interpreter:
             return None
         if is_lookup(node, self.bench):
             return self._lookup(node)
+        if node.op in ("Loop", "ConcatFromSequence"):
+            return self._bag(node)
         hot = any(map(self.is_hot, node.inputs))
         value: Any = None
         op = node.op
@@ -253,6 +261,59 @@ class Interpreter:
         assert first is not None
         return [Value(first.codes[..., None] + np.arange(dim), value.axes, value.dims)]
 
+    def _bag(self, node: gs.Node) -> list[Value] | None:
+        try:
+            bag = find_bag(node)
+        except NotABagError:
+            return None
+        if bag is None or not is_float_table(bag.table, self.bench):
+            return None
+        rows, dim = (int(d) for d in bag.table.shape)
+        offsets, ids = self._offsets(bag), self._list(bag.ids)
+        weighable = bag.weights is None or bag.weights.dtype in (np.dtype(np.float32), bag.table.dtype)
+        if offsets is None or ids is None or not weighable or rows == 0 or not 0 < dim <= MAX_ELEMENTS:
+            return None
+        weights = self.atoms.source(_flat(bag.weights)) if bag.weights is not None else None
+        atom = Bagged(
+            self.atoms.table(bag.table),
+            ids,
+            offsets[0],
+            bag.bounds,
+            bag.op,
+            weights,
+            bag.padding,
+            bag.lowest,
+            dim,
+        )
+        self.bags[id(node)] = bag
+        return [Value(self.atoms.code(atom) + np.arange(dim)[None], (0,), (offsets[1],))]
+
+    def _list(self, tensor: gs.Tensor) -> Id | None:
+        """The ids of a list, with the steps that make them from the vector behind it."""
+        if isinstance(tensor, gs.Constant):
+            return None
+        value = self._value(tensor, False)
+        atom = self.atoms.of_code(value.codes.item()) if value is not None and value.codes.shape == (1,) else None
+        if isinstance(atom, Id) and len(self.atoms.sources[atom.source].shape) == 1:
+            return replace(atom, source=self.atoms.source(_flat(self.atoms.sources[atom.source])))
+        return Id(self.atoms.source(_flat(tensor)), 0)
+
+    def _offsets(self, bag: BagLoop) -> tuple[Id, Dim] | None:
+        """The offset of a row, and how many rows there are."""
+        tensor = bag.offsets
+        value = self._value(tensor, False) if not isinstance(tensor, gs.Constant) else None
+        atom = self.atoms.of_code(value.codes.item()) if value is not None and value.codes.shape == (1,) else None
+        if isinstance(atom, Id) and bag.bounds:
+            # bounds stand side by side
+            source = source_value(self.atoms.sources[atom.source], self.atoms)
+            atom = atom if source is not None and source.axes == (source.codes.ndim - 1,) else None
+        if value is None or not isinstance(atom, Id) or value.axes != (0,):
+            value = source_value(tensor, self.atoms)
+            atom = self.atoms.of_code(value.codes.item()) if value is not None and value.codes.shape == (1,) else None
+        if value is None or not isinstance(atom, Id) or isinstance(tensor, gs.Constant):
+            return None
+        return atom, bag_count(value.dims[0], bag.bounds)
+
     def _reduce(self, node: gs.Node, hot: bool) -> Value | None:
         source = self._value(node.inputs[0], False)
         if source is None:
@@ -283,6 +344,16 @@ class Interpreter:
                 return None
             return arithmetic.convert(arithmetic.to_float, source, self.atoms)
         return None
+
+
+def _flat(tensor: gs.Tensor) -> gs.Tensor:
+    """The tensor that a vector is laid out flat from: as a list it may have any shape."""
+    producer = tensor.inputs[0] if tensor.inputs else None
+    vector = tensor.shape is not None and len(tensor.shape) == 1
+    if producer is None or not is_standard(producer) or producer.op != "Reshape" or not vector:
+        return tensor
+    before = producer.inputs[0]
+    return tensor if isinstance(before, gs.Constant) or before.dtype is None else before
 
 
 def _constant(tensor: gs.Tensor) -> np.ndarray | None:

@@ -122,8 +122,27 @@ class Penalized:
     x: float
 
 
-Atom = Number | Column | Id | Test | Mask | Complement | WeightSum | TableRow | Pooled | Penalized
-VECTORS = (TableRow, Pooled, Penalized)
+@dataclass(frozen=True)
+class Bagged:
+    """As many rows of a table pooled into one as a row's bag has ids: those of a list from the row's offset on.
+
+    id: each id, from the list that is its source. offsets: a row's offset; with `bounds` there is one more than rows.
+    weights: the source that is a list of them.
+    """
+
+    table: int
+    id: Id
+    offsets: Id
+    bounds: bool
+    op: str
+    weights: int | None
+    padding: int | None
+    lowest: bool
+    dim: int
+
+
+Atom = Number | Column | Id | Test | Mask | Complement | WeightSum | TableRow | Pooled | Penalized | Bagged
+VECTORS = (TableRow, Pooled, Penalized, Bagged)
 
 
 @dataclass
@@ -221,6 +240,10 @@ def _sources_in(atom: Any) -> Iterator[int]:
             yield from _sources_in(terms)
         case Penalized(row, weight):
             yield from _sources_in((row, weight))
+        case Bagged(id=ids, offsets=offsets, weights=weights):
+            yield from (ids.source, offsets.source)
+            if weights is not None:
+                yield weights
 
 
 def source_value(tensor: gs.Tensor, atoms: Atoms) -> Value | None:

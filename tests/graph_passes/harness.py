@@ -167,7 +167,7 @@ def programs(result: PipelineResult) -> list[str]:
 def blocks(result: PipelineResult, index: int = 0) -> list[str]:
     """A program's lines without its header."""
     lines = programs(result)[index].splitlines()
-    return [line for line in lines if line.split()[0] in ("copy", "row", "pool", "term")]
+    return [line for line in lines if line.split()[0] in ("copy", "row", "pool", "term", "bag")]
 
 
 def refusals(result: PipelineResult) -> dict[str, str]:
