@@ -39,15 +39,25 @@ def _picked(node: Node) -> tuple[gs.Tensor, np.ndarray, int] | None:
     if shape is None or not all(isinstance(dim, int) for dim in shape[1:]) or index.ndim < 1:
         return None
     rank, depth = len(shape), index.shape[-1]
-    result = index.ndim - 1 + rank - depth
-    if depth >= rank or away.attrs.get("perm") != [*range(1, rank), 0]:
+    away_order, back_order = away.attrs.get("perm"), back.attrs.get("perm")
+    if depth >= rank or away_order is None or back_order is None:
         return None
-    if back.attrs.get("perm") != [result - 1, *range(result - 1)]:
+    # the batch moves behind the axes that are picked from, and then from there to the front again
+    behind = list(away_order).index(0)
+    there = index.ndim - 1 + behind - depth
+    result = index.ndim - 1 + rank - depth
+    if behind < depth or list(away_order) != _moved(rank, 0, behind) or list(back_order) != _moved(result, there, 0):
         return None
     sizes = np.array(shape[1 : 1 + depth])
     if (index < -sizes).any() or (index >= sizes).any():
         return None
     return source, np.ravel_multi_index(np.moveaxis(index % sizes, -1, 0), tuple(sizes)), depth
+
+
+def _moved(rank: int, source: int, target: int) -> list[int]:
+    """The order of axes of which one has moved."""
+    order = [axis for axis in range(rank) if axis != source]
+    return [*order[:target], source, *order[target:]]
 
 
 def _gather(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.elementwise.body import elementwise_body
-from dpiframe.graph_passes.elementwise.gains import PRODUCTS, WAITING, absorbed, why_not, work
-from dpiframe.graph_passes.elementwise.groups import Group, find_groups
+from dpiframe.graph_passes.elementwise.gains import PRODUCTS, WAITING, absorbed, copies_better, why_not, work
+from dpiframe.graph_passes.elementwise.groups import find_groups
 from dpiframe.graph_passes.elementwise.lines import RefusedError
 from dpiframe.graph_passes.elementwise.lower import Lowered, Lowering
 from dpiframe.graph_passes.elementwise.rows import Axes, fixed_batch
@@ -54,16 +54,14 @@ class FuseElementwise(Pass):
 def _fuse_graph(graph: gs.Graph, bench: Workbench, lowering: Lowering, outputs: set[int], report: PassReport) -> None:
     accepted = _accepted(graph, bench, lowering, report)
     groups = find_groups(graph, accepted, lambda nodes: work(nodes) <= WAITING[bench.provider])
-    try:
-        for group in groups:
-            for nodes in pieces(trimmed(group.nodes, outputs)):
-                reason = why_not(nodes, bench.provider)
-                if reason is None:
-                    _replace(graph, bench, lowering, Group(group.axes, group.late, nodes), outputs, report)
-                elif len(nodes) > 1:
-                    report.refuse(node_label(nodes[-1]), reason)
-    except PoolExhaustedError as error:
-        report.refuse(node_label(nodes[-1]), str(error))
+    for group in groups:
+        for nodes in pieces(trimmed(group.nodes, outputs)):
+            try:
+                reason = _fuse(graph, bench, lowering, group.axes, nodes, outputs, report)
+            except (RefusedError, PoolExhaustedError) as error:
+                reason = str(error)
+            if reason is not None and len(nodes) > 1:
+                report.refuse(node_label(nodes[-1]), reason)
     tidy(graph)
 
 
@@ -73,32 +71,41 @@ def _accepted(graph: gs.Graph, bench: Workbench, lowering: Lowering, report: Pas
         if not lowering.knows(node):
             continue
         try:
-            axes = lowering.axes(node)
+            axes, program = lowering.alone(node)
         except RefusedError as error:
             if error.telling:
                 report.refuse(node_label(node), str(error))
             continue
-        if not absorbed(node, accepted, bench.provider):
+        if not absorbed(node, accepted, bench.provider) and not (
+            bench.provider == "cpu" and copies_better(node, program)
+        ):
             accepted[id(node)] = axes
     return accepted
 
 
-def _replace(
-    graph: gs.Graph, bench: Workbench, lowering: Lowering, group: Group, outputs: set[int], report: PassReport
-) -> None:
-    results = given(group.nodes, outputs)
-    try:
-        lowered = lowering.lower(group.axes, group.nodes, results)
-    except RefusedError as error:
-        report.refuse(node_label(group.nodes[-1]), str(error))
-        return
+def _fuse(
+    graph: gs.Graph,
+    bench: Workbench,
+    lowering: Lowering,
+    axes: Axes,
+    nodes: list[Node],
+    outputs: set[int],
+    report: PassReport,
+) -> str | None:
+    """Put one node in the place of these; returns why not where that is no gain."""
+    results = given(nodes, outputs)
+    lowered = lowering.lower(axes, nodes, results)
+    reason = why_not(nodes, lowered.program, results, bench.provider)
+    if reason is not None:
+        return reason
+    name = _function(bench, lowered, nodes, results)
     label = bench.new_name(f"{OP}_{results[0].name}")
-    name = _function(bench, lowered, group.nodes, results)
     node = Node(name, name=label, attrs={"program": str(lowered.program)}, inputs=lowered.inputs, domain=DOMAIN)
     graph.nodes.append(node)
     for tensor in results:
         set_producer(tensor, node, gs.Variable(bench.new_name(tensor.name), tensor.dtype, tensor.shape))
-    report.changes.append(f"{label}: {len(group.nodes)} nodes from {len(lowered.inputs)} inputs")
+    report.changes.append(f"{label}: {len(nodes)} nodes from {len(lowered.inputs)} inputs into {len(results)} outputs")
+    return None
 
 
 def _function(bench: Workbench, lowered: Lowered, nodes: list[Node], results: list[gs.Tensor]) -> str:

@@ -7,7 +7,9 @@ from collections.abc import Container, Sequence
 
 import onnx_graphsurgeon as gs
 
-from dpiframe.graph_passes.elementwise.views import IN_PLACE
+from dpiframe.graph_passes.elementwise.cpu_times import NODE, PASS, lost, lost_by_picking
+from dpiframe.graph_passes.elementwise.program import ElementwiseProgram, Line
+from dpiframe.graph_passes.elementwise.views import IN_PLACE, VIEWS
 from dpiframe.graph_passes.graphs import Node, is_standard
 
 PRODUCTS = {"cpu": 0, "cuda": 1 << 14}
@@ -17,6 +19,7 @@ WAITING = {"cpu": math.inf, "cuda": 2048}
 own, which can run beside what the others wait for."""
 
 _GEMM_ACTIVATIONS = {"Relu", "Sigmoid", "Tanh", "LeakyRelu", "Elu", "HardSigmoid", "Softplus", "Softsign"}
+_BATCHES = (32, 256)
 _KERNELS = {"Mish": 3, "HardSwish": 2, "Celu": 2, "ReduceLogSum": 2}
 """Operators that ONNX Runtime has no kernel for, and so runs as several."""
 
@@ -65,11 +68,45 @@ def work(nodes: Sequence[Node]) -> int:
     )
 
 
-def why_not(nodes: Sequence[Node], provider: str) -> str | None:
-    """Why the group is better left to ONNX Runtime; None where it isn't."""
-    if kernels(nodes, provider) < 2:
+def why_not(
+    nodes: Sequence[Node], program: ElementwiseProgram, results: Sequence[gs.Tensor], provider: str
+) -> str | None:
+    """Why the group is better left to ONNX Runtime; None where it isn't. results: what the group gives."""
+    count = kernels(nodes, provider)
+    if count < 2:
         return "ONNX Runtime runs it as one kernel"
+    if provider == "cpu" and _nanoseconds_saved(nodes, program, results, count) < 0:
+        return "ONNX Runtime is as fast on a CPU"
     return None
+
+
+def copies_better(node: Node, program: ElementwiseProgram) -> bool:
+    """On a CPU, ONNX Runtime moves this node's elements faster, as it copies many at a time."""
+    if node.op not in VIEWS:
+        return False
+    loss = lost(program)
+    if any(value.name == "pick" for value in program.values if isinstance(value, Line)):
+        result = _elements(node.outputs[0])
+        axis = node.attrs.get("axis", 0) % len(node.inputs[0].shape)
+        together = math.prod(node.inputs[0].shape[axis + 1 :]) if node.op == "Gather" else 1
+        loss += lost_by_picking(result // together, together)
+    return loss > NODE / _BATCHES[0]
+
+
+def _nanoseconds_saved(
+    nodes: Sequence[Node], program: ElementwiseProgram, results: Sequence[gs.Tensor], count: int
+) -> float:
+    """By the whole group, at the batch at which it saves least."""
+    given = {id(tensor) for tensor in results}
+    between = sum(
+        _elements(tensor)
+        for node in nodes
+        if node.op not in IN_PLACE
+        for tensor in node.outputs
+        if id(tensor) not in given
+    )
+    per_row = PASS * between - lost(program)
+    return min(NODE * (count - 1) + batch * per_row for batch in _BATCHES)
 
 
 def _elements(tensor: gs.Tensor) -> int:

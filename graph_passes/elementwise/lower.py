@@ -48,8 +48,8 @@ class Lowering:
         """There is a rule for the operator."""
         return node.op in self._rules and is_standard(node)
 
-    def axes(self, node: Node) -> Axes:
-        """The row axes of a node that a program may hold. Raises RefusedError for others."""
+    def alone(self, node: Node) -> tuple[Axes, ElementwiseProgram]:
+        """The row axes of a node that a program may hold, and that program. Raises RefusedError for other nodes."""
         axes = row_axes(node.outputs[0].shape, self._batch)
         if axes is None:
             # of what isn't a float, most describes shapes
@@ -57,8 +57,7 @@ class Lowering:
             raise RefusedError("the shape of its result isn't known", telling)
         if all(isinstance(tensor, gs.Constant) for tensor in node.inputs):
             raise RefusedError("it reads constants only", telling=False)
-        self.lower(axes, [node], [tensor for tensor in node.outputs if not tensor.is_empty()][:1])
-        return axes
+        return axes, self.lower(axes, [node], node.outputs[:1]).program
 
     def lower(self, axes: Axes, nodes: Iterable[Node], outputs: Sequence[gs.Tensor]) -> Lowered:
         """The program that gives these outputs of the nodes. Raises RefusedError where it can't be written."""

@@ -60,6 +60,18 @@ def test_vectors_of_a_sequence() -> None:
     assert positions(model) == [2, 0]
 
 
+def test_vectors_with_the_batch_in_the_middle() -> None:
+    """E[:, i] by the dynamo exporter (P35)."""
+    model = canonical(picking("b,3,4", "b,4,4", [1, 0, 2], [1, 0, 2], np.array([[0], [0], [1], [-1]])))
+    assert op_types(model) == ["Gather", "Relu"]
+    assert positions(model) == [0, 0, 1, 2]
+    model = canonical(picking("b,3,2,4", "b,2,4", [1, 2, 0, 3], [1, 0, 2], np.array([[0, 1], [2, 0]])))
+    assert op_types(model) == ["Reshape", "Gather", "Relu"]
+    assert positions(model) == [1, 4]
+    model = canonical(picking("b,3,2,4", "b,2,2,4", [1, 2, 0, 3], [2, 0, 1, 3], np.array([[0], [2]])))
+    assert op_types(model) == ["Gather", "Relu"]
+
+
 def test_pairs_of_vectors() -> None:
     model = canonical(picking("b,2,3,4", "b,2,4", [1, 2, 3, 0], [2, 0, 1], np.array([[1, 2], [0, 1]])))
     assert op_types(model) == ["Reshape", "Gather", "Relu"]
@@ -77,6 +89,7 @@ def test_a_table_of_pairs() -> None:
         # another axis than the batch comes last, or it doesn't come back to the front
         ("b,3,3", "n,m", [2, 1, 0], [1, 0]),
         ("b,3,3", "n,m", [1, 2, 0], [0, 1]),
+        ("b,3,3", "n,m", [1, 0, 2], [1, 0]),
         ("3,3,b", "n,m", [0, 1, 2], [1, 0]),
         # sizes that aren't known
         ("b,l,3", "n,m", [1, 2, 0], [1, 0]),

@@ -75,7 +75,7 @@ def lower_model(model: onnx.ModelProto, products: int = 0) -> Lowered:
     fix_shapes(bench, [])
     bench.infer_shapes()
     lowering = Lowering(bench.opset, fixed_batch(bench), products, bench.output_ids())
-    axes = {lowering.axes(node) for node in bench.graph.nodes}
+    axes = {lowering.alone(node)[0] for node in bench.graph.nodes}
     assert len(axes) == 1, f"one row space was expected, not {axes}"
     return lowering.lower(axes.pop(), bench.graph.nodes, bench.graph.outputs)
 

@@ -25,7 +25,7 @@ def telling(model: onnx.ModelProto) -> bool:
     """Whether the refusal of the model's last node is one to report."""
     lowering, bench = lowering_of(model)
     with pytest.raises(RefusedError) as refused:
-        lowering.axes(bench.graph.nodes[-1])
+        lowering.alone(bench.graph.nodes[-1])
     return refused.value.telling
 
 
@@ -68,13 +68,13 @@ def test_row_axes_of_nodes() -> None:
     lowering, bench = lowering_of(
         parse("(float[b,4] x, float[b,l] s) => (float[b,4] y, float[b,l] t) { y = Relu(x) t = Relu(s) }")
     )
-    assert [lowering.axes(node) for node in bench.graph.nodes] == [("b",), ("b", "l")]
+    assert [lowering.alone(node)[0] for node in bench.graph.nodes] == [("b",), ("b", "l")]
 
 
 def test_a_fixed_batch() -> None:
     model = parse("(float[8,4] x) => (float[8,4] y) { y = Relu(x) }")
     lowering, bench = lowering_of(model, batch=8)
-    assert lowering.axes(bench.graph.nodes[0]) == (8,)
+    assert lowering.alone(bench.graph.nodes[0]) == (8,)
     lines_of(model, {"x": floats(8, 4)})
 
 
@@ -95,7 +95,7 @@ def test_constants_are_left_to_folding() -> None:
     model = parse("(float[8,4] x) => (float[8,4] y) { y = Exp(w) }", w=floats(8, 4))
     lowering, bench = lowering_of(model, batch=8)
     with pytest.raises(RefusedError, match="constants only"):
-        lowering.axes(bench.graph.nodes[0])
+        lowering.alone(bench.graph.nodes[0])
 
 
 def test_other_domains_and_operators() -> None:
