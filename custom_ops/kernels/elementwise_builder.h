@@ -70,7 +70,9 @@ class ElementwiseBuilder {
   void EmitRound(int value);
   bool FusesIntoSum(int value) const;
   bool EmitSumOfProducts(int value);
-  bool EmitContraction(int phase, Axes axes, Accesses accesses, Stored type);
+  int64_t PaddedColumns(int64_t columns, int64_t bytes) const;
+  bool PadColumns(int value, const Axes& axes);
+  bool EmitContraction(int value, Axes axes, Accesses accesses);
   bool EmitReduction(int value, ReduceOp op, Axes axes, Accesses accesses);
   Axes ReductionAxes(int value, const Sizes& sizes, const Accesses& accesses) const;
   void Emit(int phase, Step step, double element_cost);

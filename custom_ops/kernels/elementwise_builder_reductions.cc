@@ -64,7 +64,12 @@ bool ElementwiseBuilder::EmitSumOfProducts(int value) {
   for (const int operand : product.operands) {
     accesses.push_back(BroadcastTo(Read(operand, PhaseOf(value)), Value(operand).sizes, product.sizes));
   }
-  return EmitReduction(value, ReduceOp::kSum, ReductionAxes(value, product.sizes, accesses), accesses);
+  Axes axes = ReductionAxes(value, product.sizes, accesses);
+  if (PadColumns(value, axes)) {
+    accesses[0] = Write(value);
+    axes = ReductionAxes(value, product.sizes, accesses);
+  }
+  return EmitReduction(value, ReduceOp::kSum, axes, accesses);
 }
 
 // The result's access is that of its own sizes; the axes are those of the operand.
@@ -122,7 +127,7 @@ bool ElementwiseBuilder::EmitReduction(int value, ReduceOp op, Axes axes, Access
     Coalesce(&axes);
     return EmitReduction(value, op, axes, {accesses[0], partial[0]});
   }
-  if (product && EmitContraction(phase, axes, accesses, type)) return true;
+  if (product && EmitContraction(value, axes, accesses)) return true;
   const auto unit = [&](const Axis& axis, int k) { return axis.strides[k] == bytes; };
   const Axis& over = axes[last];
   if (unit(over, 1) && (!product || unit(over, 2))) {
@@ -157,21 +162,60 @@ bool ElementwiseBuilder::EmitReduction(int value, ReduceOp op, Axes axes, Access
   return EmitReduction(value, op, axes, {accesses[0], together});
 }
 
+namespace {
+
+// The axis that operand k has and the other one lacks, -1 unless there is exactly one.
+int OnlyAxis(const Axes& axes, int k, int other) {
+  int found = -1;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i].reduced || axes[i].strides[k] == 0 || axes[i].strides[other] != 0) continue;
+    if (found >= 0) return -1;
+    found = static_cast<int>(i);
+  }
+  return found;
+}
+
+}  // namespace
+
+int64_t ElementwiseBuilder::PaddedColumns(int64_t columns, int64_t bytes) const {
+  int64_t lanes = static_cast<int64_t>(leaves_.vector_bytes) / bytes;
+  while (lanes * bytes > 16 && columns <= lanes / 2) lanes /= 2;
+  return (columns + lanes - 1) / lanes * lanes;
+}
+
+// Where the result is a product of matrices that only steps of this phase read, its rows get whole vectors.
+bool ElementwiseBuilder::PadColumns(int value, const Axes& axes) {
+  Layout& layout = layouts_[static_cast<size_t>(value)];
+  Storage& storage = schedule_.storages[static_cast<size_t>(layout.storage)];
+  const int64_t bytes = BytesOf(value);
+  const int left = OnlyAxis(axes, 1, 2);
+  const int right = OnlyAxis(axes, 2, 1);
+  if (left < 0 || right < 0 || CountReduced(axes) != 1) return false;
+  if (storage.kind != StorageKind::kBlock || Placement(value).target.joined >= 0) return false;
+  const Sizes& sizes = Value(value).sizes;
+  size_t last = sizes.size() - 1;
+  while (sizes[last] == 1) --last;
+  const int64_t columns = sizes[last];
+  const int64_t padded = PaddedColumns(columns, bytes);
+  for (const int i : {left, right}) {
+    const Axis& axis = axes[static_cast<size_t>(i)];
+    if (axis.rows || axis.size != columns || axis.strides[0] != bytes || columns == padded) continue;
+    Sizes with_padding = sizes;
+    with_padding[last] = padded;
+    layout.strides = DenseStrides(with_padding);
+    storage.row_bytes = storage.row_bytes / columns * padded;
+    return true;
+  }
+  return false;
+}
+
 // A product of matrices: one axis belongs to the first factor alone, one to the second, and one is summed over.
-bool ElementwiseBuilder::EmitContraction(int phase, Axes axes, Accesses accesses, Stored type) {
+bool ElementwiseBuilder::EmitContraction(int value, Axes axes, Accesses accesses) {
   constexpr int64_t kFewestColumns = 4;
-  const int64_t bytes = static_cast<int64_t>(StoredBytes(type));
-  const auto only = [&](int k, int other) {
-    int found = -1;
-    for (size_t i = 0; i < axes.size(); ++i) {
-      if (axes[i].reduced || axes[i].strides[k] == 0 || axes[i].strides[other] != 0) continue;
-      if (found >= 0) return -1;
-      found = static_cast<int>(i);
-    }
-    return found;
-  };
-  int left = only(1, 2);
-  int right = only(2, 1);
+  const int phase = PhaseOf(value);
+  const int64_t bytes = BytesOf(value);
+  int left = OnlyAxis(axes, 1, 2);
+  int right = OnlyAxis(axes, 2, 1);
   if (left < 0 || right < 0) return false;
   const auto axis = [&](int i) -> Axis& { return axes[static_cast<size_t>(i)]; };
   // The right one has to be contiguous in the result, and of a size that is known.
@@ -184,11 +228,20 @@ bool ElementwiseBuilder::EmitContraction(int phase, Axes axes, Accesses accesses
   while (!axis(over).reduced) ++over;
   const Axis left_axis = axis(left);
   const Axis over_axis = axis(over);
-  const Axis right_axis = axis(right);
+  Axis right_axis = axis(right);
   for (const int i : {left, over, right}) axes[static_cast<size_t>(i)].size = 0;
   axes.erase(std::remove_if(axes.begin(), axes.end(), [](const Axis& axis) { return axis.size == 0; }), axes.end());
   axes.insert(axes.end(), {left_axis, over_axis, right_axis});
   if (right_axis.strides[2] != bytes) {
+    // Turned, so that it is contiguous along the right axis; its rows are padded where the result's are, with whatever
+    // lies there, since nothing reads what comes of it.
+    const int64_t columns = right_axis.size;
+    const int64_t padded = PaddedColumns(columns, bytes);
+    const Storage& result = schedule_.storages[static_cast<size_t>(accesses[0].storage)];
+    bool room = result.kind == StorageKind::kBlock && Placement(value).target.joined < 0;
+    for (const Axis& axis : axes)
+      room = room && (axis.strides[0] == bytes || axis.reduced || axis.strides[0] >= padded * bytes);
+    if (room) axes.back().size = padded;
     Axes copy = axes;
     const auto shared = [](const Axis& axis) { return axis.strides[2] == 0; };
     const int64_t row_bytes = SetDense(&copy, 0, bytes, shared);
@@ -197,6 +250,7 @@ bool ElementwiseBuilder::EmitContraction(int phase, Axes axes, Accesses accesses
       axes[i].strides[2] = copy[i].strides[0];
       copy[i].strides[2] = 0;
     }
+    copy.back().size = columns;
     copy.erase(std::remove_if(copy.begin(), copy.end(), [](const Axis& axis) { return axis.strides[1] == 0; }),
                copy.end());
     const Access turned{AddStorage(StorageKind::kBlock, -1, phase, row_bytes), 0, 0, {}};
@@ -207,7 +261,7 @@ bool ElementwiseBuilder::EmitContraction(int phase, Axes axes, Accesses accesses
     accesses[2] = turned;
   }
   Step step;
-  step.leaf = leaves_.contract(type);
+  step.leaf = leaves_.contract(StoredOf(Value(value).type));
   SetAxes(accesses, axes, 3, &step);
   Emit(phase, std::move(step), kReductionCost);
   return true;

@@ -17,7 +17,7 @@ struct LeafArgs {
   char* data[kMaxOperands];
   int64_t sizes[kLeafAxes];
   int64_t strides[kMaxOperands][kLeafAxes];
-  const int32_t* indices;  // pick: where each element of the last axis lies, in elements
+  const int32_t* indices;
 };
 
 using Leaf = void (*)(const LeafArgs& args);
@@ -47,6 +47,7 @@ constexpr size_t StoredBytes(Stored stored) {
 
 // The leaves of one instruction set. Those that a type lacks are null.
 struct LeafTable {
+  size_t vector_bytes;
   // Two axes. Bit i of `broadcast`: operand i is a single element along the inner axis; the others, and the result,
   // are contiguous along it. At most one operand of two and any but the condition of `where` may be broadcast.
   Leaf (*operation)(ElementwiseOp op, Stored type, unsigned broadcast);
@@ -57,8 +58,11 @@ struct LeafTable {
   Leaf store_halves;   // floats to halves
   // Two axes, any strides.
   Leaf (*copy)(size_t element_bytes);
-  // Two axes: rows, and `indices`.
+  // Two axes: rows, and elements, which `indices` tell.
   Leaf (*pick)(size_t element_bytes);
+  // Two axes: rows, and runs of bytes, for each of which `indices` tell where it starts and its length, negative where
+  // no more than that may be read and written.
+  Leaf pick_runs;
   // result[i] = reduction over j of a[i, j]: axes i, j; a is contiguous along j.
   Leaf (*reduce_inner)(ReduceOp op, Stored type);
   // result[i, k] = reduction over j of a[i, j, k]: axes i, j, k; all contiguous along k.

@@ -11,6 +11,7 @@ namespace dpiframe {
 namespace {
 
 const LeafTable kLeaves = {
+    kVectorBytes,
     FindOperation,
     FindCast,
     HalvesLeaf<HalfStep::kRound>,
@@ -18,6 +19,7 @@ const LeafTable kLeaves = {
     HalvesLeaf<HalfStep::kStore>,
     FindCopy,
     FindPick,
+    PickRunsLeaf,
     [](ReduceOp op, Stored type) { return FindReduction(op, type, true); },
     [](ReduceOp op, Stored type) { return FindReduction(op, type, false); },
     [](Stored type) -> Leaf { return type == Stored::kFloat ? DotInnerLeaf<float> : DotInnerLeaf<double>; },

@@ -8,7 +8,7 @@ namespace dpiframe {
 namespace {
 
 constexpr int64_t kLine = 64;                       // bytes of a cache line
-constexpr int64_t kBlockTarget = int64_t{1} << 15;  // bytes that a block goes through: what the first cache holds
+constexpr int64_t kBlockTarget = int64_t{1} << 15;  // bytes: what the first cache holds
 constexpr int64_t kMostRows = 512;
 constexpr double kTaskNanoseconds = 12000;  // of work: several times what waking a thread takes
 constexpr double kStepNanoseconds = 8;      // a step's own cost, whatever it does
@@ -61,7 +61,8 @@ class PhaseMemory {
     }
   }
 
-  // As many rows as keep what is alive at a time, and what is read and written outside, in the first cache.
+  // As many rows as keep what is alive at a time in the first cache. What comes from outside and goes there mostly
+  // passes once.
   int64_t ChooseRows() {
     int64_t outside = 0;
     int64_t most_alive = 0;
@@ -75,7 +76,7 @@ class PhaseMemory {
       }
       most_alive = std::max(most_alive, alive);
     }
-    int64_t rows = kBlockTarget / std::max<int64_t>(outside + most_alive, 1);
+    int64_t rows = kBlockTarget / std::max<int64_t>(outside / 4 + most_alive, 1);
     rows = std::min(std::max<int64_t>(rows, 1), kMostRows);
     return rows >= 16 ? rows / 16 * 16 : rows;
   }

@@ -6,6 +6,7 @@
 
 #include "elementwise_leaf.h"
 #include "elementwise_math.h"
+#include "elementwise_tiles.h"
 
 namespace dpiframe {
 namespace {
@@ -43,6 +44,10 @@ void OperationLeaf(const LeafArgs& args) {
   constexpr int kY = O::kArity > 1 ? 2 : 1;
   constexpr int kZ = O::kArity > 2 ? 3 : 1;
   const int64_t inner = args.sizes[1];
+  if (O::kArity > 1 && args.sizes[0] > 1) {
+    constexpr int64_t kBytes[] = {sizeof(Result), sizeof(X), sizeof(T), sizeof(T)};
+    if (RunTiled(args, O::kArity + 1, kBroadcast, kBytes, OperationLeaf<kOp, T, 0>)) return;
+  }
   for (int64_t i = 0; i < args.sizes[0]; ++i) {
     Loose<Result>* const out = reinterpret_cast<Loose<Result>*>(args.data[0] + i * args.strides[0][0]);
     const Loose<X>* const x = reinterpret_cast<const Loose<X>*>(args.data[1] + i * args.strides[1][0]);

@@ -89,9 +89,44 @@ inline typename Source::Element ReduceRun(const Source& source, int64_t count) {
   return FinishRun<kOp, kBytes>(total, source, j, count);
 }
 
+// What changes no total.
+template <ReduceOp kOp, typename T>
+constexpr T Neutral() {
+  if (kOp == ReduceOp::kSum) return T(0);
+  if (kOp == ReduceOp::kProd) return T(1);
+  if constexpr (std::is_floating_point<T>::value) return kOp == ReduceOp::kMax ? -__builtin_inf() : __builtin_inf();
+  constexpr T kLargest = static_cast<T>(~uint64_t{0} >> (65 - 8 * sizeof(T)));
+  return kOp == ReduceOp::kMax ? -kLargest - 1 : kLargest;
+}
+
+// Runs shorter than a vector, each read with what lies behind it, which is then left out. Returns how many were done:
+// the last ones have not enough behind them.
+template <ReduceOp kOp, typename T, size_t kBytes = kVectorBytes>
+inline int64_t ReduceShortRuns(const LeafArgs& args) {
+  using V = Vector<T, kBytes>;
+  constexpr int64_t kLanes = kBytes / sizeof(T);
+  const int64_t count = args.sizes[1];
+  if constexpr (kBytes > kNarrowestBytes) {
+    if (count <= kLanes / 2) return ReduceShortRuns<kOp, T, kBytes / 2>(args);
+  }
+  const int64_t step = args.strides[1][0];
+  if (count >= kLanes || count < 2 || step < count * static_cast<int64_t>(sizeof(T))) return 0;
+  Vector<std::conditional_t<sizeof(T) == 4, int32_t, int64_t>, kBytes> mine;
+  for (int64_t lane = 0; lane < kLanes; ++lane) mine[lane] = lane < count ? -1 : 0;
+  const V neutral = Splat<V>(Neutral<kOp, T>());
+  const int64_t readable = (args.sizes[0] - 1) * step + count * static_cast<int64_t>(sizeof(T));
+  int64_t i = 0;
+  for (; i * step + static_cast<int64_t>(kBytes) <= readable; ++i) {
+    const char* const run = args.data[1] + i * step;
+    const V values = mine ? Load<V>(run) : neutral;
+    Store(FinishRun<kOp, kBytes>(values, Plain<T>{run}, 0, 0), args.data[0] + i * args.strides[0][0]);
+  }
+  return i;
+}
+
 template <ReduceOp kOp, typename T>
 void ReduceInnerLeaf(const LeafArgs& args) {
-  for (int64_t i = 0; i < args.sizes[0]; ++i) {
+  for (int64_t i = ReduceShortRuns<kOp, T>(args); i < args.sizes[0]; ++i) {
     const Plain<T> source{args.data[1] + i * args.strides[1][0]};
     Store(ReduceRun<kOp>(source, args.sizes[1]), args.data[0] + i * args.strides[0][0]);
   }
@@ -153,32 +188,53 @@ void DotMiddleLeaf(const LeafArgs& args) {
   }
 }
 
-// kRows rows of the result at a time share what is loaded of b.
-template <int kRows, typename T, typename V>
-inline void ContractRows(const LeafArgs& args, int64_t i, int64_t k) {
+// kRows rows and kColumns vectors of the result at a time share what is loaded.
+template <int kRows, int kColumns, typename T, typename V>
+inline void ContractTile(const LeafArgs& args, int64_t i, int64_t k) {
   const int64_t at = k * static_cast<int64_t>(sizeof(T));
   const char* const a = args.data[1] + i * args.strides[1][0];
   const char* const b = args.data[2] + at;
-  V totals[kRows];
-  for (int row = 0; row < kRows; ++row) totals[row] = V{};
-  for (int64_t j = 0; j < args.sizes[1]; ++j) {
-    const V y = Load<V>(b + j * args.strides[2][1]);
+  V totals[kRows][kColumns];
+  const auto add = [&](int64_t j, auto first) {
+    V y[kColumns];
+    for (int column = 0; column < kColumns; ++column) {
+      y[column] = Load<V>(b + j * args.strides[2][1] + column * static_cast<int64_t>(sizeof(V)));
+    }
     for (int row = 0; row < kRows; ++row) {
-      totals[row] += Splat<V>(Load<T>(a + row * args.strides[1][0] + j * args.strides[1][1])) * y;
+      const V x = Splat<V>(Load<T>(a + row * args.strides[1][0] + j * args.strides[1][1]));
+      for (int column = 0; column < kColumns; ++column) {
+        if constexpr (decltype(first)::value) {
+          totals[row][column] = x * y[column];
+        } else {
+          totals[row][column] += x * y[column];
+        }
+      }
+    }
+  };
+  add(0, std::true_type{});
+  for (int64_t j = 1; j < args.sizes[1]; ++j) add(j, std::false_type{});
+  for (int row = 0; row < kRows; ++row) {
+    for (int column = 0; column < kColumns; ++column) {
+      Store(totals[row][column],
+            args.data[0] + (i + row) * args.strides[0][0] + at + column * static_cast<int64_t>(sizeof(V)));
     }
   }
-  for (int row = 0; row < kRows; ++row) Store(totals[row], args.data[0] + (i + row) * args.strides[0][0] + at);
+}
+
+template <int kColumns, typename T, typename V>
+inline void ContractColumns(const LeafArgs& args, int64_t k) {
+  int64_t i = 0;
+  for (; i + 6 <= args.sizes[0]; i += 6) ContractTile<6, kColumns, T, V>(args, i, k);
+  for (; i + 3 <= args.sizes[0]; i += 3) ContractTile<3, kColumns, T, V>(args, i, k);
+  for (; i < args.sizes[0]; ++i) ContractTile<1, kColumns, T, V>(args, i, k);
 }
 
 template <typename T>
 void ContractLeaf(const LeafArgs& args) {
-  ForPieces<T>(args.sizes[2], [&](auto piece, int64_t k) {
-    using V = decltype(piece);
-    int64_t i = 0;
-    for (; i + 6 <= args.sizes[0]; i += 6) ContractRows<6, T, V>(args, i, k);
-    for (; i + 2 <= args.sizes[0]; i += 2) ContractRows<2, T, V>(args, i, k);
-    for (; i < args.sizes[0]; ++i) ContractRows<1, T, V>(args, i, k);
-  });
+  constexpr int64_t kPair = 2 * kVectorBytes / sizeof(T);
+  int64_t k = 0;
+  for (; k + kPair <= args.sizes[2]; k += kPair) ContractColumns<2, T, Vector<T>>(args, k);
+  ForPieces<T>(args.sizes[2], [&](auto piece, int64_t at) { ContractColumns<1, T, decltype(piece)>(args, at); }, k);
 }
 
 template <ReduceOp kOp>
