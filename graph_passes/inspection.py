@@ -10,8 +10,9 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.functions import is_fused
+from dpiframe.graph_passes.lookups.fuse import FuseLookups
 from dpiframe.graph_passes.lookups.program import STAR, IdExpr, LookupProgram, Pool, Row, parse_program
-from dpiframe.graph_passes.pipeline import optimize_model
+from dpiframe.graph_passes.pipeline import models_after_passes, optimize_model
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.workbench import Workbench
 
@@ -84,7 +85,9 @@ class Inspection:
 def inspect_model(model: onnx.ModelProto, provider: str = "cpu") -> Inspection:
     """Look a model over. Runs the passes on it but writes nothing; no table is read."""
     result = optimize_model(model, provider=provider)
-    bench = Workbench(result.model, provider)
+    # the parts are told apart while their nodes can be seen
+    stages = models_after_passes(model, provider=provider)
+    bench = Workbench(next(stage for name, stage in stages if name == FuseLookups.name), provider)
     bench.infer_shapes()
     inspection = Inspection(
         inputs={t.name: _describe(t) for t in bench.graph.inputs},

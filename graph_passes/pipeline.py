@@ -10,6 +10,7 @@ import onnx
 
 from dpiframe.graph_passes.canonicalize import Canonicalize
 from dpiframe.graph_passes.cleanup import Cleanup
+from dpiframe.graph_passes.elementwise.fuse import FuseElementwise
 from dpiframe.graph_passes.functions import DOMAIN, MIN_IR_VERSION, is_fused
 from dpiframe.graph_passes.gemm.fuse import FuseGemm
 from dpiframe.graph_passes.inline import inline_lookup_functions
@@ -17,10 +18,11 @@ from dpiframe.graph_passes.lookups.fuse import FuseLookups
 from dpiframe.graph_passes.lookups.interpret import count_lookups
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
+from dpiframe.graph_passes.streams.assign import AssignStreams
 from dpiframe.graph_passes.streams.schedule import Order
 from dpiframe.graph_passes.workbench import Workbench
 
-PASSES: tuple[type[Pass], ...] = (Canonicalize, FuseLookups, FuseGemm, Cleanup)
+PASSES: tuple[type[Pass], ...] = (Canonicalize, FuseLookups, FuseGemm, FuseElementwise, AssignStreams, Cleanup)
 
 
 @dataclass

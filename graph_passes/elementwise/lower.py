@@ -52,8 +52,9 @@ class Lowering:
         """The row axes of a node that a program may hold, and that program. Raises RefusedError for other nodes."""
         axes = row_axes(node.outputs[0].shape, self._batch)
         if axes is None:
-            # of what isn't a float, most describes shapes
+            # of what isn't a float, most describes shapes; a Gather of a constant is a lookup
             telling = node.outputs[0].shape is None and type_of(node.outputs[0]) in FLOATS
+            telling = telling and not isinstance(node.inputs[0], gs.Constant)
             raise RefusedError("the shape of its result isn't known", telling)
         if all(isinstance(tensor, gs.Constant) for tensor in node.inputs):
             raise RefusedError("it reads constants only", telling=False)

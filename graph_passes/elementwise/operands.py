@@ -144,6 +144,13 @@ class Operands:
         """A constant operand's values; None where it isn't given."""
         return self._reader.embed(self.node.inputs[index]) if self.has(index) else None
 
+    def listed(self, index: int) -> np.ndarray | None:
+        """The same for an operand that lists numbers."""
+        values = self.constant(index)
+        if values is not None and values.ndim != 1:
+            raise RefusedError("an operand that should be a list is none")
+        return values
+
     def attribute(self, name: str, default: Any) -> Any:
         return self.node.attrs.get(name, default)
 
@@ -160,8 +167,8 @@ class Operands:
         aren't given."""
         listed = self.attribute(name, None)
         if listed is None:
-            listed = self.constant(1)
-        return None if listed is None else [self.axis(axis) for axis in np.ravel(listed)]
+            listed = self.listed(1)
+        return None if listed is None else [self.axis(axis) for axis in listed]
 
     def only_first_output(self) -> None:
         """Refuse a node of which something reads another output."""

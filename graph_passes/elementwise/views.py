@@ -17,7 +17,7 @@ IN_PLACE = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"}
 def _reshape(n: Operands) -> Expr:
     # what the shape is, inference has found; where it is computed, the body could not hold it
     for index in range(1, len(n.node.inputs)):
-        n.constant(index)
+        n.listed(index)
     x = n.row()
     if np.prod(x.sizes) != np.prod(n.sizes):
         raise RefusedError("it moves elements from one row to another")
@@ -40,7 +40,7 @@ def _transpose(n: Operands) -> Expr:
 
 def _slice(n: Operands) -> Expr:
     x = n.row()
-    starts, ends, axes, steps = (n.constant(index) for index in range(1, 5))
+    starts, ends, axes, steps = (n.listed(index) for index in range(1, 5))
     if starts is None or ends is None:
         raise RefusedError("it says not where to start and end")
     listed = range(starts.size) if axes is None else axes.tolist()
@@ -67,12 +67,12 @@ def _gather(n: Operands) -> Expr:
 
 
 def _expand(n: Operands) -> Expr:
-    n.constant(1)
+    n.listed(1)
     return n.lines.expand(n.row(), n.sizes)
 
 
 def _tile(n: Operands) -> Expr:
-    x, repeats = n.row(), n.constant(1)
+    x, repeats = n.row(), n.listed(1)
     if repeats is None or (repeats[: n.rows] != 1).any():
         raise RefusedError("it repeats rows")
     # an axis of its own for the repetitions, so that each step is a view
@@ -90,7 +90,7 @@ def _concat(n: Operands) -> Expr:
 
 def split(n: Operands) -> list[Expr]:
     x = n.row()
-    n.constant(1)
+    n.listed(1)
     axis = n.axis(n.attribute("axis", 0))
     first, parts = 0, []
     for output in range(len(n.node.outputs)):

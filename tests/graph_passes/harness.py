@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import onnx
 import onnx.checker
 import onnxruntime
+import pytest
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from dpiframe import custom_ops
+from dpiframe.graph_passes import pipeline
+from dpiframe.graph_passes.elementwise.fuse import FuseElementwise
 from dpiframe.graph_passes.pipeline import PipelineResult, optimize_model
 
 OP = "FusedMultiGather"
@@ -60,6 +64,14 @@ def optimize(model: onnx.ModelProto, **options: str) -> PipelineResult:
 def fuse_all(model: onnx.ModelProto) -> PipelineResult:
     """Optimized under a policy for ids outside their tables: then a lookup is fused even where that saves nothing."""
     return optimize(model, bad_ids="clamp")
+
+
+@contextmanager
+def without_elementwise() -> Iterator[None]:
+    """Leave elementwise nodes as they are, for tests of what comes before them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "PASSES", tuple(kind for kind in pipeline.PASSES if kind is not FuseElementwise))
+        yield
 
 
 def same_interface(model: onnx.ModelProto, other: onnx.ModelProto) -> None:

@@ -83,7 +83,7 @@ def test_the_plan_and_the_json_form() -> None:
     found = inspect_model(cross_and_deep())
     assert (found.lookups_before, found.lookups_fused) == (3, 3)
     assert found.nodes_before == 13
-    assert found.nodes_after == 7
+    assert found.nodes_after == 5
     plain = json.loads(json.dumps(found.to_json()))
     assert plain["tables"][1]["shared"]
     assert plain["inputs"]["ids"] == "int64[batch, 3]"

@@ -62,7 +62,7 @@ def test_a_pass_that_breaks_its_promise() -> None:
 
 def test_every_pass_has_a_name_and_says_what_it_does_and_leaves() -> None:
     names = [kind.name for kind in PASSES]
-    assert names == ["canonicalize", "fuse_lookups", "fuse_gemm", "cleanup"]
+    assert names == ["canonicalize", "fuse_lookups", "fuse_gemm", "fuse_elementwise", "assign_streams", "cleanup"]
     for kind in PASSES:
         assert kind.__doc__
         assert "Left alone:" in kind.__doc__
