@@ -15,7 +15,7 @@ TOLERANCE = 1e-6
 
 
 def fuse(model: onnx.ModelProto) -> PipelineResult:
-    return optimize(model, provider="cuda")
+    return optimize(model, provider="cuda", streams=1)
 
 
 def values(*shape: int, seed: int = 0) -> np.ndarray:
