@@ -8,7 +8,7 @@ from collections.abc import Container, Sequence
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.elementwise.cpu_times import NODE, PASS, lost, lost_by_picking
-from dpiframe.graph_passes.elementwise.program import ElementwiseProgram, Line
+from dpiframe.graph_passes.elementwise.program import ElementwiseProgram
 from dpiframe.graph_passes.elementwise.views import IN_PLACE, VIEWS
 from dpiframe.graph_passes.graphs import Node, is_standard
 
@@ -84,12 +84,12 @@ def copies_better(node: Node, program: ElementwiseProgram) -> bool:
     """On a CPU, ONNX Runtime moves this node's elements faster, as it copies many at a time."""
     if node.op not in VIEWS:
         return False
-    loss = lost(program)
-    if any(value.name == "pick" for value in program.values if isinstance(value, Line)):
-        result = _elements(node.outputs[0])
+    if node.op == "Gather":
         axis = node.attrs.get("axis", 0) % len(node.inputs[0].shape)
-        together = math.prod(node.inputs[0].shape[axis + 1 :]) if node.op == "Gather" else 1
-        loss += lost_by_picking(result // together, together)
+        together = math.prod(node.inputs[0].shape[axis + 1 :])
+        loss = lost_by_picking(_elements(node.outputs[0]) // together, together)
+    else:
+        loss = lost(program)
     return loss > NODE / _BATCHES[0]
 
 

@@ -1,0 +1,87 @@
+"""Hazard: the model of the CPU kernel's times has a sign wrong, or counts per row what is computed once."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpiframe.graph_passes.elementwise import cpu_times
+from dpiframe.graph_passes.elementwise.cpu_times import lost, lost_by_picking
+from dpiframe.graph_passes.elementwise.program import parse_program
+
+
+def loss(*lines: str) -> float:
+    return lost(parse_program("\n".join(["elementwise 1", "rows 1", *lines]) + "\n"))
+
+
+def test_arithmetic_loses_nothing() -> None:
+    assert loss("input f32 x 100", "mul f32 100 : 0 0", "relu f32 100 : 1", "output 2") == 0
+
+
+@pytest.mark.parametrize("name", sorted(set(cpu_times.SLOWER) - {"where", "pow", "fmod"}))
+def test_operators_lose_or_gain_by_the_element(name: str) -> None:
+    first = loss("input f32 x 100", f"{name} f32 100 : 0", "output 1")
+    assert first == pytest.approx(100 * cpu_times.SLOWER[name])
+    assert loss("input f32 x 10", f"{name} f32 10 : 0", "output 1") == pytest.approx(first / 10)
+
+
+def test_what_is_the_same_for_all_rows_is_computed_once() -> None:
+    weights = ("input f32 x 100", "input f32 - 100", "tanh f32 100 : 1")
+    assert loss(*weights, "mul f32 100 : 0 2", "output 3") == 0
+    assert loss(*weights, "mul f32 100 : 0 2", "tanh f32 100 : 3", "output 4") == pytest.approx(100 * 0.2)
+
+
+def test_values_of_one_of_two_row_axes_count() -> None:
+    lines = [
+        "elementwise 1",
+        "rows 2",
+        "input f32 x- 10",
+        "input f32 -x 10",
+        "tanh f32 10 : 0",
+        "mul f32 10 : 2 1",
+        "output 3",
+    ]
+    assert lost(parse_program("\n".join(lines) + "\n")) == pytest.approx(10 * 0.2)
+
+
+@pytest.mark.parametrize(
+    ("view", "nanoseconds"),
+    [
+        # whole, or in long pieces
+        ("view f32 600 : 0 0 1", 0),
+        ("view f32 30 20 : 0 0 20 1", 0),
+        ("view f32 15 20 : 0 0 40 1", 0),
+        ("view f32 100 4 : 0 0 6 1", 0),
+        # repeated
+        ("view f32 600 3 : 0 0 1 0", 0),
+        ("view f32 3 600 : 0 0 0 1", 0),
+        # two or three at a time
+        ("view f32 100 2 : 0 0 6 1", 200 * cpu_times.SHORT_RUN),
+        ("view f32 100 1 3 : 0 0 0 6 1", 0),
+        # one at a time
+        ("view f32 20 30 : 0 0 1 20", 600 * cpu_times.APART),
+        ("view f32 300 : 0 0 2", 300 * cpu_times.APART),
+        ("view f32 600 : 0 599 -1", 600 * cpu_times.APART),
+        ("view f32 20 30 1 : 0 0 1 20 0", 600 * cpu_times.APART),
+    ],
+)
+def test_views_by_how_many_elements_lie_together(view: str, nanoseconds: float) -> None:
+    if view == "view f32 100 1 3 : 0 0 0 6 1":
+        view, nanoseconds = "view f32 100 1 3 : 0 0 6 0 1", 300 * cpu_times.SHORT_RUN
+    assert loss("input f32 x 30 20", view, "output 1") == pytest.approx(nanoseconds)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_the_largest_of_a_few_neighbours(name: str) -> None:
+    few = loss("input f32 x 100 4", f"{name} f32 100 : 0 1", "output 1")
+    assert few == pytest.approx(100 * cpu_times.SHORT_MAXIMUM)
+    assert loss("input f32 x 4 100", f"{name} f32 100 : 0 0", "output 1") == 0
+    assert loss("input f32 x 100 64", f"{name} f32 100 : 0 1", "output 1") == 0
+    assert loss("input f32 x 100 4", "sum f32 100 : 0 1", "output 1") == 0
+
+
+def test_picks_against_copies() -> None:
+    """Single elements are picked faster than ONNX Runtime copies them, rows of vectors aren't."""
+    assert lost_by_picking(351, 1) < 0
+    assert lost_by_picking(351, 4) < 0
+    assert lost_by_picking(325, 16) > 0
+    assert lost_by_picking(650, 16) == 2 * lost_by_picking(325, 16)
