@@ -22,7 +22,8 @@ def graph_us(works: Sequence[Work], replays: int = REPLAYS) -> float:
         work()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    # on the current stream, so that work which is bound to it is captured too
+    with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
         for work in works:
             work()
     times = []

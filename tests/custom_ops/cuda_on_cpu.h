@@ -40,6 +40,7 @@ struct Thread {
 
 static std::vector<Thread> threads;
 static ucontext_t scheduler;
+static bool backwards;
 static const void* kernel_arguments;
 static void (*kernel_body)(const void*);
 alignas(16) static char exchanged[2][1024][16];
@@ -65,14 +66,17 @@ inline void RunBlock() {
     thread.context.uc_link = &scheduler;
     makecontext(&thread.context, RunThread, 0);
   }
-  for (unsigned round = 1; !threads[0].done; ++round) {
-    for (unsigned i = 0; i < threads.size(); ++i) {
+  while (!threads[0].done) {
+    unsigned before = 0;
+    for (unsigned turn = 0; turn < threads.size(); ++turn) {
+      const unsigned i = backwards ? static_cast<unsigned>(threads.size()) - 1 - turn : turn;
       threadIdx.x = i;
       swapcontext(&scheduler, &threads[i].context);
-      if (threads[i].done != threads[0].done || (!threads[i].done && threads[i].waits != round)) {
-        std::fprintf(stderr, "threads 0 and %u of block %u don't wait together\n", i, blockIdx.x);
+      if (turn > 0 && (threads[i].done != threads[before].done || threads[i].waits != threads[before].waits)) {
+        std::fprintf(stderr, "threads %u and %u of block %u don't wait together\n", before, i, blockIdx.x);
         std::abort();
       }
+      before = i;
     }
   }
 }

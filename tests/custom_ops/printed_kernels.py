@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 
 from dpiframe.custom_ops.elementwise_operators import NUMPY_TYPES
-from dpiframe.graph_passes.elementwise.program import Input, elements, parse_program
+from dpiframe.graph_passes.elementwise.program import Const, parse_program
 
 SHIM = Path(__file__).with_name("cuda_on_cpu.h")
-HALVES = {
+ASSEMBLY = {
     'asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));': "value = BitCast<_Float16>(bits);",
     'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));': "bits = BitCast<unsigned short>(_Float16(value));",
     'asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(value));': "bits = BitCast<unsigned short>(_Float16(value));",
 }
 RUN = """
-extern "C" void run_on_cpu(unsigned blocks, unsigned threads, const void* words) {
+extern "C" void run_on_cpu(unsigned blocks, unsigned threads, const void* words, bool backwards) {
+  cuda_on_cpu::backwards = backwards;
   cuda_on_cpu::Run(blocks, threads, [](const void* words) { dpiframe_elementwise(%s); }, words);
 }
 """
@@ -29,7 +30,7 @@ extern "C" void run_on_cpu(unsigned blocks, unsigned threads, const void* words)
 
 def for_cpu(source: str) -> str:
     """The printed kernel as C++ with a function that runs it."""
-    for cuda, plain in HALVES.items():
+    for cuda, plain in ASSEMBLY.items():
         assert cuda in source
         source = source.replace(cuda, plain)
     source = source.replace("extern __shared__", "extern").replace("__shared__", "static")
@@ -64,8 +65,8 @@ def empty_outputs(text: str, rows: Sequence[int]) -> list[np.ndarray]:
     results = []
     for output in program.outputs:
         value = program.values[output]
-        sizes = () if not isinstance(value, Input) and not hasattr(value, "sizes") else value.sizes
-        results.append(np.full((*rows, *sizes), 77).astype(NUMPY_TYPES[value.type]))
+        assert not isinstance(value, Const)
+        results.append(np.full((*rows, *value.sizes), 77).astype(NUMPY_TYPES[value.type]))
     return results
 
 
@@ -88,7 +89,8 @@ class CpuKernel:
         name = re.sub(r"\W", "_", f"kernel_{lanes}_{int(vectors)}_{abs(hash(text))}")
         self.library = compile_for_cpu(source, folder, name)
 
-    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def run(self, inputs: Sequence[np.ndarray], backwards: bool = False) -> list[np.ndarray]:
+        """backwards: the last thread has the first turn, which shows where threads should have waited."""
         axes = row_axes(self.text, inputs)
         rows = int(np.prod(axes))
         outputs = [aligned(output) for output in empty_outputs(self.text, axes)]
@@ -112,10 +114,6 @@ class CpuKernel:
         words = [rows, axes[-1], scratch.ctypes.data, *firsts]
         words += [array.ctypes.data for array in (*given, *outputs)]
         buffer = (ctypes.c_uint64 * len(words))(*words)
-        self.library.run_on_cpu(blocks, threads, buffer)
+        self.library.run_on_cpu(blocks, threads, buffer, backwards)
         return outputs
 
-
-def row_elements(text: str) -> int:
-    """Of the largest value."""
-    return max(elements(getattr(value, "sizes", ())) for value in parse_program(text).values)

@@ -198,7 +198,7 @@ Parts ExpressionPrinter::PrintJoin(int number, const Index& index) {
                      std::all_of(shape.firsts.begin(), shape.firsts.end(),
                                  [&](int64_t first) { return first * shape.behind % width_ == 0; });
   if (index.depends_on_place() && !whole) {
-    return PrintPlaces(index, [&](const Index& own) { return Print(number, own)[0]; });
+    return PrintPlaces(index, [&](const Index& own) { return PrintAnew(number, own)[0]; });
   }
   size_t first = 0;
   size_t last = value.operands.size();

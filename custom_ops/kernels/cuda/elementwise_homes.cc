@@ -15,7 +15,7 @@ constexpr int64_t kShortReduction = 4;     // computed by each reader
 constexpr int64_t kLoopReduction = 64;     // the longest that a reader computes where it is the only one
 constexpr int64_t kFewResults = 64;        // so many keep all lanes busy without sharing a result's elements
 constexpr int64_t kMaxLaneRegisters = 32;  // of a value
-constexpr int64_t kMaxAllRegisters = 64;   // of all
+constexpr int64_t kMaxAllRegisters = 96;   // of all
 constexpr int64_t kMaxStagedBytes = 8192;  // of an input
 constexpr size_t kManyReads = 48;
 constexpr double kReadCost = 2, kWriteCost = 2, kWaitCost = 64;
@@ -56,9 +56,14 @@ ChosenHomes HomeChooser::Choose() {
     const Home home = HomeFor(value);
     chosen_.used[i] = true;
     chosen_.homes[i] = home;
-    chosen_.keeps |= home != Home::kNowhere;
+    chosen_.keeps |= home != Home::kNowhere && (value >= program_.inputs || home != Home::kEvery);
     ReadOperands(value, home);
-    reads_[i].clear();
+    if (value >= program_.inputs) reads_[i].clear();
+  }
+  if (chosen_.keeps) {
+    FetchEarly();
+  } else {
+    std::fill(chosen_.homes.begin(), chosen_.homes.end(), Home::kNowhere);
   }
   for (const auto& [key, instructions] : instructions_) chosen_.costs[key] = instructions / rounds_[key];
   return std::move(chosen_);
@@ -101,12 +106,14 @@ Home HomeChooser::HomeFor(int number) {
   if (value.kind == ValueKind::kReduce) return HomeOfReduction(number, times);
   if (value.kind == ValueKind::kView || value.kind == ValueKind::kPick) return Home::kNowhere;
   if (value.elements == 1) {
-    const bool computed = value.kind == ValueKind::kOperator || value.kind == ValueKind::kCast;
     const auto& reads = reads_[static_cast<size_t>(number)];
     const bool in_loops = reads.size() > 1 || reads.begin()->second.loop.elements != 1;
-    return computed && has_reductions_ && in_loops ? Home::kEvery : Home::kNowhere;
+    // An input is under way while reductions add up.
+    const bool keeps = value.kind == ValueKind::kInput || (value.kind != ValueKind::kJoin && in_loops);
+    return keeps && has_reductions_ ? Home::kEvery : Home::kNowhere;
   }
-  if (has_reductions_ && FitsLanes(number)) return Home::kLane;
+  std::set<Loop> loops;
+  if (has_reductions_ && ReadInOwnLoops(number, &loops) && loops.size() > 1 && TakeRegisters(value)) return Home::kLane;
   return PaysInMemory(number, times) ? Home::kShared : Home::kNowhere;
 }
 
@@ -121,21 +128,35 @@ Home HomeChooser::HomeOfReduction(int number, double times) const {
   return Home::kShared;
 }
 
-// Whether all readers are loops over the value's own elements, several of them, and there are registers left.
-bool HomeChooser::FitsLanes(int number) {
+// Whether all readers are loops over the value's own elements, and which.
+bool HomeChooser::ReadInOwnLoops(int number, std::set<Loop>* loops) const {
   const ElementwiseValue& value = ValueAt(number);
-  std::set<Loop> loops;
   for (const auto& [key, read] : reads_[static_cast<size_t>(number)]) {
     if (read.loop.elements != value.elements || !read.index.IsVariable(kElement, value.elements, 1)) return false;
-    loops.insert(read.loop);
+    loops->insert(read.loop);
   }
-  if (loops.size() < 2) return false;
+  return true;
+}
+
+bool HomeChooser::TakeRegisters(const ElementwiseValue& value) {
   const int width = WidthFor(program_, value.elements, lanes_);
   const int64_t rounds = (value.elements / width + lanes_ - 1) / lanes_;
   const int64_t registers = rounds * width * (ScalarBytes(value.type) == 8 ? 2 : 1);
   if (registers > kMaxLaneRegisters || lane_registers_ + registers > kMaxAllRegisters) return false;
   lane_registers_ += registers;
   return true;
+}
+
+// Inputs that are first read behind a reduction: loads that wait for nothing are under way while it adds up.
+void HomeChooser::FetchEarly() {
+  for (int i = 0; i < program_.inputs; ++i) {
+    const size_t number = static_cast<size_t>(i);
+    if (!chosen_.used[number] || chosen_.homes[number] != Home::kNowhere || ValueAt(i).elements == 1) continue;
+    const auto& reads = reads_[number];
+    if (std::any_of(reads.begin(), reads.end(), [](const auto& read) { return read.second.loop.depth == 0; })) continue;
+    std::set<Loop> loops;
+    if (ReadInOwnLoops(i, &loops) && TakeRegisters(ValueAt(i))) chosen_.homes[number] = Home::kLane;
+  }
 }
 
 bool HomeChooser::PaysInMemory(int number, double times) const {

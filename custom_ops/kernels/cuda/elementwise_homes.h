@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,7 +51,9 @@ class HomeChooser {
   void AddRead(int value, const Loop& loop, const Index& index, double times);
   Home HomeFor(int value);
   Home HomeOfReduction(int value, double times) const;
-  bool FitsLanes(int value);
+  bool ReadInOwnLoops(int value, std::set<Loop>* loops) const;
+  bool TakeRegisters(const ElementwiseValue& value);
+  void FetchEarly();
   bool PaysInMemory(int value, double times) const;
   void ReadOperands(int value, Home home);
   void ReadThrough(int value, const Read& read);

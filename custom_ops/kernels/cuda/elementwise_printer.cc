@@ -95,11 +95,10 @@ class Printer {
       const Stage& stage = schedule_.stages[i];
       const std::string number = std::to_string(i);
       body_.Open(i + 1 == stages ? "" : "if (blockIdx.x < a.first_blocks[" + std::to_string(i + 1) + "])");
-      const std::string units = Number(stage.outer / stage.width);
-      body_.Line("const unsigned long long first = (blockIdx.x - a.first_blocks[" + number + "]) * blockDim.x;");
-      body_.Line("const unsigned local = static_cast<unsigned>(first % " + units + ") + threadIdx.x;");
-      body_.Line("const long long row = static_cast<long long>(first / " + units + ") + local / " + units + ";");
-      body_.Line("const unsigned u = local % " + units + ";");
+      const std::string block = i == 0 ? "blockIdx.x" : "(blockIdx.x - a.first_blocks[" + number + "])";
+      body_.Line("const Unit at = UnitOf<" + Number(stage.outer / stage.width) + ">(" + block + ");");
+      body_.Line("const long long row = at.row;");
+      body_.Line("const unsigned u = at.unit;");
       body_.Line("if (row >= a.rows) return;");
       PrintRow();
       body_.SetWidth(stage.width);

@@ -88,6 +88,22 @@ __device__ __forceinline__ T AcrossBlock(T value) {
   return value;
 }
 
+// The row and the run of elements in it, of kUnits runs, that a thread works on without teams.
+struct Unit {
+  long long row;
+  unsigned unit;
+};
+template <unsigned kUnits>
+__device__ __forceinline__ Unit UnitOf(unsigned long long block) {
+  const unsigned long long first = block * blockDim.x;
+  if ((first >> 31) == 0) {
+    const unsigned number = static_cast<unsigned>(first) + threadIdx.x;
+    return {number / kUnits, number % kUnits};
+  }
+  const unsigned number = static_cast<unsigned>(first % kUnits) + threadIdx.x;
+  return {static_cast<long long>(first / kUnits) + number / kUnits, number % kUnits};
+}
+
 // The number of the row along the first of two row axes.
 __device__ __forceinline__ long long FirstAxis(long long row, long long inner_rows) {
   const bool small = ((row | inner_rows) >> 32) == 0;
