@@ -317,9 +317,11 @@ void ElementwiseBuilder::EmitHalves(int phase, const Access& to, const Access& f
   step.leaf = leaf;
   Axes axes = MakeAxes(phase, sizes, {to, from});
   Coalesce(&axes);
-  const bool inner = !axes.empty() && !axes.back().rows;
+  const int64_t to_bytes = leaf == leaves_.store_halves ? 2 : 4;
+  const int64_t from_bytes = leaf == leaves_.load_halves ? 2 : 4;
+  const bool contiguous = !axes.empty() && axes.back().strides[0] == to_bytes && axes.back().strides[1] == from_bytes;
   // A single element a row need not lie beside the next row's.
-  if (!inner) axes.push_back({1, false, false, {}});
+  if (!contiguous) axes.push_back({1, false, false, {}});
   SetAxes({to, from}, axes, 2, &step);
   Emit(phase, std::move(step), 0.1);
 }

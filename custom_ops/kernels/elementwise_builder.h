@@ -62,12 +62,14 @@ class ElementwiseBuilder {
   void FillOutput(size_t output);
 
   // An operator or cast: reads its operands in whatever way the leaf can.
-  void EmitElementwise(int value, const std::vector<int>& operands, unsigned always_spread);
-  Leaf ElementLeaf(int value, unsigned broadcast) const;
+  void EmitElementwise(int value, ElementwiseOp op, const std::vector<int>& operands, unsigned always_spread);
+  Leaf ElementLeaf(int value, ElementwiseOp op, unsigned broadcast) const;
   bool ReadsSlowly(int operand, int value, const Axes& axes) const;
   void EmitCopy(int phase, const Access& to, const Access& from, const Sizes& sizes, int64_t bytes);
   void EmitHalves(int phase, const Access& to, const Access& from, const Sizes& sizes, Leaf leaf);
   void EmitRound(int value);
+  // The factors of a product; none of another value. A square is one, however it is written.
+  std::vector<int> FactorsOf(int value) const;
   bool FusesIntoSum(int value) const;
   bool EmitSumOfProducts(int value);
   int64_t PaddedColumns(int64_t columns, int64_t bytes) const;

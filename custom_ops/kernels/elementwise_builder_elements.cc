@@ -54,19 +54,31 @@ double CostOf(const ElementwiseValue& value) {
 
 }  // namespace
 
+std::vector<int> ElementwiseBuilder::FactorsOf(int value) const {
+  const ElementwiseValue& made = Value(value);
+  if (made.kind != ValueKind::kOperator) return {};
+  if (made.op == ElementwiseOp::kMul) return made.operands;
+  const bool squares = made.op == ElementwiseOp::kPow && Value(made.operands[1]).kind == ValueKind::kConst &&
+                       Value(made.operands[1]).number == 2;
+  return squares ? std::vector<int>{made.operands[0], made.operands[0]} : std::vector<int>{};
+}
+
 void ElementwiseBuilder::BuildOperator(int value) {
   const ElementwiseValue& made = Value(value);
+  const std::vector<int> factors = FactorsOf(value);
+  const ElementwiseOp op = factors.empty() ? made.op : ElementwiseOp::kMul;
+  const std::vector<int>& operands = factors.empty() ? made.operands : factors;
   // There is no leaf for a condition that is one element along the inner axis.
-  EmitElementwise(value, made.operands, made.op == ElementwiseOp::kWhere ? 1 : 0);
+  EmitElementwise(value, op, operands, op == ElementwiseOp::kWhere ? 1 : 0);
   if (made.type == ScalarType::kFloat16 && !GivesHalves(made.op)) EmitRound(value);
 }
 
-void ElementwiseBuilder::BuildCast(int value) { EmitElementwise(value, Value(value).operands, 1); }
+void ElementwiseBuilder::BuildCast(int value) { EmitElementwise(value, {}, Value(value).operands, 1); }
 
-Leaf ElementwiseBuilder::ElementLeaf(int value, unsigned broadcast) const {
+Leaf ElementwiseBuilder::ElementLeaf(int value, ElementwiseOp op, unsigned broadcast) const {
   const ElementwiseValue& made = Value(value);
   if (made.kind == ValueKind::kCast) return leaves_.cast(Value(made.operands[0]).type, made.type);
-  return leaves_.operation(made.op, StoredOf(Value(made.operands.back()).type), broadcast);
+  return leaves_.operation(op, StoredOf(Value(made.operands.back()).type), broadcast);
 }
 
 // Whether the value that all rows share is better read in the result's full size.
@@ -77,8 +89,9 @@ bool ElementwiseBuilder::ReadsSlowly(int operand, int value, const Axes& axes) c
          !axes.empty() && axes.back().size < kShortLoop;
 }
 
-// always_spread: operands, by bit, that must not be single elements along the inner axis.
-void ElementwiseBuilder::EmitElementwise(int value, const std::vector<int>& operands, unsigned always_spread) {
+// op: of operators. always_spread: operands, by bit, that must not be single elements along the inner axis.
+void ElementwiseBuilder::EmitElementwise(int value, ElementwiseOp op, const std::vector<int>& operands,
+                                         unsigned always_spread) {
   const ElementwiseValue& made = Value(value);
   const int phase = PhaseOf(value);
   const int64_t bytes = BytesOf(value);
@@ -132,7 +145,7 @@ void ElementwiseBuilder::EmitElementwise(int value, const std::vector<int>& oper
   }
   axes = make_axes();
   Step step;
-  step.leaf = ElementLeaf(value, broadcast);
+  step.leaf = ElementLeaf(value, op, broadcast);
   SetAxes(accesses, axes, 2, &step);
   for (size_t k = 1; k < accesses.size(); ++k) {
     bool same = accesses[k].row_stride == accesses[0].row_stride && accesses[k].offset == accesses[0].offset;

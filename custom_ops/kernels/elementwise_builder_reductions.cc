@@ -40,9 +40,8 @@ bool ElementwiseBuilder::FusesIntoSum(int value) const {
   const ElementwiseValue& made = Value(value);
   if (made.kind != ValueKind::kReduce || made.reduce != ReduceOp::kSum) return false;
   if (made.type != ScalarType::kFloat32 && made.type != ScalarType::kFloat64) return false;
-  const ElementwiseValue& product = Value(made.operands[0]);
-  return product.kind == ValueKind::kOperator && product.op == ElementwiseOp::kMul &&
-         Placement(made.operands[0]).uses == 1 && product.elements > made.elements;
+  const int product = made.operands[0];
+  return !FactorsOf(product).empty() && Placement(product).uses == 1 && Value(product).elements > made.elements;
 }
 
 void ElementwiseBuilder::BuildReduction(int value) {
@@ -61,7 +60,7 @@ void ElementwiseBuilder::BuildReduction(int value) {
 bool ElementwiseBuilder::EmitSumOfProducts(int value) {
   const ElementwiseValue& product = Value(Value(value).operands[0]);
   Accesses accesses{Write(value)};
-  for (const int operand : product.operands) {
+  for (const int operand : FactorsOf(Value(value).operands[0])) {
     accesses.push_back(BroadcastTo(Read(operand, PhaseOf(value)), Value(operand).sizes, product.sizes));
   }
   Axes axes = ReductionAxes(value, product.sizes, accesses);

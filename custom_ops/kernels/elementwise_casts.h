@@ -32,7 +32,7 @@ inline To CastElement(From x) {
   } else if constexpr (kIsFloating<From> && !kIsFloating<To>) {
     constexpr To kSmallest = sizeof(To) == 4 ? static_cast<To>(INT32_MIN) : static_cast<To>(INT64_MIN);
     constexpr From kLow = static_cast<From>(kSmallest);
-    const bool inside = x >= kLow && x < -kLow;
+    const bool inside = (x >= kLow) & (x < -kLow);
     const To truncated = static_cast<To>(inside ? x : From(0));
     return inside ? truncated : kSmallest;
   } else {
@@ -76,24 +76,6 @@ Leaf CastFrom(ScalarType to) {
   return nullptr;
 }
 
-inline Leaf FindCast(ScalarType from, ScalarType to) {
-  switch (from) {
-    case ScalarType::kFloat32:
-      return CastFrom<float>(to);
-    case ScalarType::kFloat16:  // has been rounded already
-      return to == ScalarType::kFloat16 ? CastFrom<float>(ScalarType::kFloat32) : CastFrom<float>(to);
-    case ScalarType::kFloat64:
-      return CastFrom<double>(to);
-    case ScalarType::kInt32:
-      return CastFrom<int32_t>(to);
-    case ScalarType::kInt64:
-      return CastFrom<int64_t>(to);
-    case ScalarType::kBool:
-      return CastFrom<uint8_t>(to);
-  }
-  return nullptr;
-}
-
 // Halves and floats of a row, eight at a time where the machine converts them.
 enum class HalfStep { kLoad, kStore, kRound };
 
@@ -133,6 +115,24 @@ void HalvesLeaf(const LeafArgs& args) {
       }
     }
   }
+}
+
+inline Leaf FindCast(ScalarType from, ScalarType to) {
+  switch (from) {
+    case ScalarType::kFloat32:
+      return to == ScalarType::kFloat16 ? HalvesLeaf<HalfStep::kRound> : CastFrom<float>(to);
+    case ScalarType::kFloat16:  // has been rounded already
+      return to == ScalarType::kFloat16 ? CastFrom<float>(ScalarType::kFloat32) : CastFrom<float>(to);
+    case ScalarType::kFloat64:
+      return CastFrom<double>(to);
+    case ScalarType::kInt32:
+      return CastFrom<int32_t>(to);
+    case ScalarType::kInt64:
+      return CastFrom<int64_t>(to);
+    case ScalarType::kBool:
+      return CastFrom<uint8_t>(to);
+  }
+  return nullptr;
 }
 
 }  // namespace

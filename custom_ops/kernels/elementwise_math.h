@@ -149,7 +149,7 @@ inline float Log(float x) {
   float result = (f * square * p + e * -2.12194440e-4f) - 0.5f * square;
   result = (result + f) + e * 0.693359375f;
   result = x > 3.40282347e38f ? x : result;
-  result = x < 0.0f || x != x ? __builtin_nanf("") : result;
+  result = ((x < 0.0f) | (x != x)) ? __builtin_nanf("") : result;
   return x == 0.0f ? -__builtin_inff() : result;
 }
 
@@ -205,8 +205,10 @@ inline float Sigmoid(float x) {
   const float mantissa = 1.0f + parts.m;
   const float lost = (parts.m - (mantissa - 1.0f)) + parts.lost;
   const float e = TimesPowerOfTwo(mantissa, parts.n);
-  const float result = (x < 0.0f ? e : 1.0f) / (1.0f + e);
-  return x < 0.0f ? result + result * lost : result;
+  // Choosing by bits: of a conditional expression the compiler makes two divisions.
+  const int32_t negative = BitsOf(x) >> 31;
+  const float result = FloatOf((BitsOf(e) & negative) | (BitsOf(1.0f) & ~negative)) / (1.0f + e);
+  return result + (result - result * result) * FloatOf(BitsOf(lost) & negative);
 }
 
 inline double Sigmoid(double x) {
@@ -256,13 +258,14 @@ inline float Pow(float x, float y) {
   const float floor = __builtin_floorf(ay);
   const bool whole = floor == ay;  // infinity too
   const float half = ay * 0.5f;
-  const bool odd = whole && __builtin_floorf(half) != half;
+  // & and |, since && and || are jumps
+  const bool odd = whole & (__builtin_floorf(half) != half);
   const bool negative = BitsOf(x) < 0;
-  result = negative && odd ? -result : result;
-  result = x < 0.0f && !whole && ax < 3.5e38 ? __builtin_nanf("") : result;
-  result = x != x || y != y ? __builtin_nanf("") : result;
-  result = x == -1.0f && ay > 3.40282347e38f ? 1.0f : result;
-  return y == 0.0f || x == 1.0f ? 1.0f : result;
+  result = (negative & odd) ? -result : result;
+  result = ((x < 0.0f) & !whole & (ax < 3.5e38)) ? __builtin_nanf("") : result;
+  result = ((x != x) | (y != y)) ? __builtin_nanf("") : result;
+  result = ((x == -1.0f) & (ay > 3.40282347e38f)) ? 1.0f : result;
+  return ((y == 0.0f) | (x == 1.0f)) ? 1.0f : result;
 }
 
 inline double Pow(double x, double y) { return __builtin_pow(x, y); }

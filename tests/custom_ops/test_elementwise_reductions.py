@@ -89,6 +89,7 @@ def test_halves_are_summed_as_floats() -> None:
 PRODUCTS = {
     "dot": "input f32 x 4 37\ninput f32 x 4 37\nmul f32 4 37 : 0 1\nsum f32 4 : 2 1",
     "squares": "input f32 x 26 16\ninput f32 x\nmul f32 26 16 : 0 0\nsum f32 16 : 2 0",
+    "squares as powers": "input f32 x 26 16\nconst f32 2\npow f32 26 16 : 0 1\nsum f32 16 : 2 0",
     "all squares": "input f32 x 26 16\ninput f32 x\nmul f32 26 16 : 0 0\nsum f32 : 2 0 1",
     "row times weight": "input f32 x 416\ninput f32 - 416\nmul f32 416 : 0 1\nsum f32 1 : 2 0",
     "masked": "input f32 x 50 16\ninput f32 x 50 1\nmul f32 50 16 : 0 1\nsum f32 16 : 2 0",
