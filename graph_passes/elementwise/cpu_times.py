@@ -28,20 +28,15 @@ SLOWER = {
     "pow": -1.3,
 }
 """An element of an operator: the kernel is more exact than ONNX Runtime where it takes longer."""
-PICKED = 0.4
-COPY = 2.5
-"""To pick an element, and for Gather to copy elements that lie beside each other."""
-APART = 0.3
 SHORT_RUN = 0.8
-"""To read an element of a view, as loops do that can't take several at once."""
+"""To read an element of a view in which only two or three lie beside each other in its operand."""
 SHORT_MAXIMUM = 7.0
 """The largest or smallest of a few neighbours."""
 FEW = 16
 
 
 def lost(program: ElementwiseProgram) -> float:
-    """Nanoseconds a row that the lines of a program take longer than nodes; negative where they take less. Picks are
-    left out, as it isn't seen in them what the node would have copied."""
+    """Nanoseconds a row that the lines of a program take longer than nodes; negative where they take less."""
     depends: list[bool] = []
     total = 0.0
     for value in program.values:
@@ -52,11 +47,6 @@ def lost(program: ElementwiseProgram) -> float:
         else:
             depends.append(isinstance(value, Input) and "x" in value.mask)
     return total
-
-
-def lost_by_picking(indices: int, together: int) -> float:
-    """The same for a Gather that copies so many elements together at each index."""
-    return indices * (PICKED * together - COPY)
 
 
 def _line(line: Line, values: list[Value]) -> float:
@@ -80,4 +70,4 @@ def _view(line: Line) -> float:
         run *= size
     if run == elements(line.sizes):
         return 0.0
-    return APART if run == 1 else SHORT_RUN if run < 4 else 0.0
+    return SHORT_RUN if run in (2, 3) else 0.0

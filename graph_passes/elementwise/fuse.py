@@ -28,7 +28,7 @@ class FuseElementwise(Pass):
     2. Views and moves within a row: reshapes, transposes, slices, splits, joins, picks of constant indices.
     3. Reductions within a row, softmax, normalizations (BatchNormalization in inference form).
     4. Products that read each element of a row once: Gemm and MatMul with N = 1 or K = 1, a weighted sum of a row's
-       vectors; on CUDA small products within a row as well.
+       vectors; and small products within a row.
     5. A row is what lies behind the batch axis, or behind a batch axis and one of dynamic length.
 
     Left alone: what mixes rows, matrix products, activations that ONNX Runtime fuses into a Gemm itself, values that
