@@ -56,7 +56,7 @@ for step in $steps; do
       report tests $? "$logs/tests.log" ' (passed|failed|skipped|error)'
       ;;
     sanitizer)
-      # No kernel uses shared memory: a small part shows that racecheck finds nothing to say.
+      # The lookups' kernels use no shared memory: a small part shows that racecheck finds nothing to say of them.
       sanitizer memcheck 'agree or chunks or beside or padding or segments or wide or 257 or (fields and 39) or replays' \
         >"$logs/memcheck.log" 2>&1
       report memcheck $? "$logs/memcheck.log" 'ERROR SUMMARY| (passed|failed)'

@@ -12,6 +12,9 @@ namespace {
 // With so few rows or columns, reading the weight or A is all the work.
 constexpr int64_t kSkinny = 8;
 
+// With so few products in all, too.
+constexpr int64_t kLittleWork = 12'000'000;
+
 // Sums of so few products leave no time to gain, and no errors that would hide those of the parts.
 constexpr int64_t kShort = 32;
 
@@ -101,7 +104,7 @@ CudaGemm::CudaGemm(const GemmProgram& program, const float* weight, int device)
 
 void CudaGemm::Prepare(void* memory) {
   prepared_ = memory;
-  if (layout_.bytes() == 0) return;
+  if (device_bytes() == 0) return;
   const DeviceScope scope(device_);
   CheckCuda(layout_.Prepare(weight_, memory, scope.stream()), "the weight can't be prepared");
   scope.Wait();
@@ -116,26 +119,29 @@ int CudaGemm::Find(const char* name) const {
   return static_cast<int>(kernels_.size());
 }
 
-// Tiles of 64 x 64: as many blocks to each as the GPU has room for and K has chunks.
+// Tiles of 64 x 64: as many blocks to each as K has chunks for, and as fit the GPU at once. The blocks of a cluster
+// need room close to each other, so that not all of it can be filled.
 int CudaGemm::SmallTiles(int64_t m) const {
   const int64_t tiles = DivideUp(m, 64) * DivideUp(program_.n, 64);
   const int64_t chunks = DivideUp(program_.k, kChunk);
-  if (8 * tiles <= multiprocessors_ && chunks >= 8) return Find("64x64 by 8 blocks");
-  if (4 * tiles <= multiprocessors_ && chunks >= 4) return Find("64x64 by 4 blocks");
+  if (2 * 8 * tiles <= multiprocessors_ && chunks >= 16) return Find("64x64 by 8 blocks");
+  if (3 * 4 * tiles <= 2 * multiprocessors_ && chunks >= 4) return Find("64x64 by 4 blocks");
   if (2 * tiles <= multiprocessors_ && chunks >= 4) return Find("64x64 by 2 blocks");
   return Find("64x64");
 }
 
 // Tiles of 128 rows: of the widths, that with the least work in all rounds of blocks. Splitting A before pays where
-// several tiles share its rows.
+// many tiles share its rows, the more so the more work a value is to split and where A stays in the cache meanwhile.
 int CudaGemm::LargeTiles(int64_t m) const {
   constexpr int64_t kEnds = 40;  // what a tile's beginning and end cost, in columns
+  const bool stays = m * program_.k <= int64_t{8} << 20;
+  const int64_t worth = products_ == 1 ? 12 : (stays ? 4 : 6);
   int best = 0;
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const GemmKernel& kernel = kernels_[i];
     const int64_t across = DivideUp(program_.n, kernel.columns);
-    if (!kernel.wgmma || kernel.rows != 128 || kernel.presplit != (across >= 4)) continue;
+    if (!kernel.wgmma || kernel.rows != 128 || kernel.presplit != (across >= worth)) continue;
     const int64_t work = DivideUp(DivideUp(m, kernel.rows) * across, multiprocessors_) * (kernel.columns + kEnds);
     if (work < least) best = static_cast<int>(i), least = work;
   }
@@ -143,7 +149,9 @@ int CudaGemm::LargeTiles(int64_t m) const {
 }
 
 int CudaGemm::KernelFor(int64_t m) const {
-  if (m <= kSkinny || IsSkinny()) return static_cast<int>(kernels_.size());
+  if (m <= kSkinny || IsSkinny() || m * program_.n * program_.k <= kLittleWork) {
+    return static_cast<int>(kernels_.size());
+  }
   const int64_t tiles = DivideUp(m, 64) * DivideUp(program_.n, 64);
   if (!kernels_[0].wgmma) return Find(tiles >= 6 * multiprocessors_ ? "mma 128x128" : "mma 64x64");
   return tiles <= multiprocessors_ ? SmallTiles(m) : LargeTiles(m);

@@ -31,40 +31,46 @@ __device__ __forceinline__ bool NeedsExactProducts(const WarpNotes& notes) {
          ((notes.of_rows & kRowUneven) != 0 && (notes.of_weight & kWeightUneven) != 0);
 }
 
-// Products of 16 rows with a tile's columns, by the 32-bit unit and in the order of K. `sums`: [16][pitch] in shared
-// memory. Each of `threads` threads takes a column at a time; all of its loads of A are the same for a warp.
+// Products of 16 rows with a tile's columns, by the 32-bit unit. `sums`: [16][pitch] in shared memory. Each of
+// `threads` threads takes a column at a time; all of its loads of A are the same for a warp. Sums of a chunk's products
+// are added up on their own: rounding errors grow with the length of a sum.
 static __device__ __noinline__ void ExactStrip(const GemmArguments& arguments, int64_t first_row, int first_column,
                                                int columns, int thread, int threads, float* sums, int pitch) {
   const int k = arguments.k;
   const bool by_4 = arguments.a_by_4 && (reinterpret_cast<uintptr_t>(arguments.weight.plain) & 15) == 0;
+  const float* a = arguments.a + first_row * k;
+  const int rows = static_cast<int>(min(static_cast<int64_t>(kStripRows), arguments.m - first_row));
   for (int c = thread; c < columns; c += threads) {
     if (first_column + c >= arguments.n) break;
     const float* w = arguments.weight.plain + static_cast<int64_t>(first_column + c) * k;
-    const float* a = arguments.a + first_row * k;
-    const int rows = static_cast<int>(min(static_cast<int64_t>(kStripRows), arguments.m - first_row));
     float total[kStripRows] = {};
-    int i = 0;
-    if (by_4) {
-      for (; i < k; i += 4) {
-        const float4 weight = *reinterpret_cast<const float4*>(w + i);
+    for (int chunk = 0; chunk < k; chunk += kChunk) {
+      const int end = min(chunk + kChunk, k);
+      float part[kStripRows] = {};
+      if (by_4) {
+        for (int i = chunk; i < end; i += 4) {
+          const float4 weight = *reinterpret_cast<const float4*>(w + i);
 #pragma unroll
-        for (int row = 0; row < kStripRows; ++row) {
-          if (row >= rows) break;
-          const float4 value = *reinterpret_cast<const float4*>(a + static_cast<int64_t>(row) * k + i);
-          total[row] = fmaf(value.x, weight.x, total[row]);
-          total[row] = fmaf(value.y, weight.y, total[row]);
-          total[row] = fmaf(value.z, weight.z, total[row]);
-          total[row] = fmaf(value.w, weight.w, total[row]);
+          for (int row = 0; row < kStripRows; ++row) {
+            if (row >= rows) break;
+            const float4 value = *reinterpret_cast<const float4*>(a + static_cast<int64_t>(row) * k + i);
+            part[row] = fmaf(value.x, weight.x, part[row]);
+            part[row] = fmaf(value.y, weight.y, part[row]);
+            part[row] = fmaf(value.z, weight.z, part[row]);
+            part[row] = fmaf(value.w, weight.w, part[row]);
+          }
+        }
+      } else {
+        for (int i = chunk; i < end; ++i) {
+          const float weight = w[i];
+#pragma unroll
+          for (int row = 0; row < kStripRows; ++row) {
+            if (row < rows) part[row] = fmaf(a[static_cast<int64_t>(row) * k + i], weight, part[row]);
+          }
         }
       }
-    } else {
-      for (; i < k; ++i) {
-        const float weight = w[i];
 #pragma unroll
-        for (int row = 0; row < kStripRows; ++row) {
-          if (row < rows) total[row] = fmaf(a[static_cast<int64_t>(row) * k + i], weight, total[row]);
-        }
-      }
+      for (int row = 0; row < kStripRows; ++row) total[row] += part[row];
     }
 #pragma unroll
     for (int row = 0; row < kStripRows; ++row) sums[row * pitch + c] = total[row];

@@ -101,7 +101,7 @@ WeightLayout::WeightLayout(int n, int k, int parts, bool transposed)
   flags_ = at;
   if (parts > 0) at = Aligned(at + rows_);
   plain_ = at;
-  if (transposed) at += static_cast<size_t>(n) * k * sizeof(float);
+  if (transposed) at = Aligned(at + static_cast<size_t>(n) * k * sizeof(float));
   bytes_ = at;
 }
 

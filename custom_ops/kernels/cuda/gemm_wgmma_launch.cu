@@ -27,7 +27,7 @@ GemmKernel WgmmaEntry(const char* name) {
 
 GemmKernels WgmmaKernels() {
   static const GemmKernel kernels[] = {
-      WgmmaEntry<1, 3, 64, 1, false>("64x64"),
+      WgmmaEntry<1, 2, 64, 1, false>("64x64"),
       WgmmaEntry<1, 2, 64, 2, false>("64x64 by 2 blocks"),
       WgmmaEntry<1, 2, 64, 4, false>("64x64 by 4 blocks"),
       WgmmaEntry<1, 2, 64, 8, false>("64x64 by 8 blocks"),

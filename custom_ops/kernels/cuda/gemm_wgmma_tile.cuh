@@ -44,11 +44,13 @@ struct WgmmaTile {
   static constexpr int kMostShared = 225 * 1024;
   static constexpr int kRowBuffers = (kMostShared - 3 * kStageBytes) / (4 * kGroups * kRowBufferBytes) >= 4 ? 4 : 3;
   static constexpr int kRowRingBytes = kPresplit ? 0 : 4 * kGroups * kRowBuffers * kRowBufferBytes;
-  static constexpr int kStages = (kMostShared - kRowRingBytes) / kStageBytes;
+  // A stage belongs to one slice: whoever waits for its next contents must have seen those before.
+  static constexpr int kStages = (kMostShared - kRowRingBytes) / kStageBytes / kSlices * kSlices;
   static constexpr int kPitch = kColumns + 8;  // of the sums: without bank conflicts
   static constexpr int kSlab = kRows * kPitch;
   static constexpr int kSharedBytes = 1024 + kStages * kStageBytes + kRowRingBytes;
-  static_assert(kStages >= 3 && kSlices * kSlab * 4 <= kSharedBytes - 1024 && kSharedBytes <= 226 * 1024);
+  static_assert(kStages >= 3 && kStages >= 2 * kSlices && kSlices * kSlab * 4 <= kSharedBytes - 1024 &&
+                kSharedBytes <= 226 * 1024);
   static_assert(!kPresplit || kSlices == 1);
 
   // Registers of a thread: what is left when the copying threads have given theirs away.
