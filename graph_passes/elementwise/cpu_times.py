@@ -31,8 +31,9 @@ SLOWER = {
 SHORT_RUN = 0.8
 """To read an element of a view in which only two or three lie beside each other in its operand."""
 SHORT_MAXIMUM = 7.0
-"""The largest or smallest of a few neighbours."""
+"""The largest or smallest of a few neighbours, in a row that is too long for the tiles that short ones are turned in."""
 FEW = 16
+TILE = 256
 
 
 def lost(program: ElementwiseProgram) -> float:
@@ -55,7 +56,8 @@ def _line(line: Line, values: list[Value]) -> float:
         return count * _view(line)
     if line.name in ("max", "min"):
         source = values[line.operands[0]].sizes
-        return SHORT_MAXIMUM * count if len(source) - 1 in line.numbers and source[-1] < FEW else 0.0
+        few = len(source) - 1 in line.numbers and source[-1] < FEW and elements(source) > TILE
+        return SHORT_MAXIMUM * count if few else 0.0
     return count * SLOWER.get(line.name, 0.0)
 
 

@@ -78,3 +78,4 @@ def test_the_largest_of_a_few_neighbours(name: str) -> None:
     assert loss("input f32 x 4 100", f"{name} f32 100 : 0 0", "output 1") == 0
     assert loss("input f32 x 100 64", f"{name} f32 100 : 0 1", "output 1") == 0
     assert loss("input f32 x 100 4", "sum f32 100 : 0 1", "output 1") == 0
+    assert loss("input f32 x 20 4", f"{name} f32 20 : 0 1", "output 1") == 0

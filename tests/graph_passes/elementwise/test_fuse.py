@@ -1,0 +1,529 @@
+"""Hazard: a pattern of real models isn't recognised, or what is put in its place gives other answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from dpiframe.graph_passes import functions
+from dpiframe.graph_passes.elementwise.fuse import FuseElementwise
+from dpiframe.graph_passes.pipeline import PipelineResult, optimize_model
+from dpiframe.graph_passes.workbench import Workbench
+from tests.graph_passes.elementwise.programs import floats, program_texts, programs_mean_their_bodies
+from tests.graph_passes.harness import Arrays, agree, changes, ids, op_types, optimize, parse, refusals, session, table
+
+ONE, TWO = np.array([1]), np.array([2])
+TOLERANCE = 1e-6
+
+
+def fused(model: onnx.ModelProto, *cases: Arrays, provider: str = "cuda", reference: bool = True) -> PipelineResult:
+    """The optimized model, once it has given the original's answers: by the kernel, by the body, in onnx.reference."""
+    result = optimize(model, provider=provider)
+    agree(model, result, *cases, tolerance=TOLERANCE, reference=reference)
+    programs_mean_their_bodies(result.model, *cases)
+    return result
+
+
+def lines(result: PipelineResult, index: int = 0) -> list[str]:
+    """A program behind its header."""
+    return program_texts(result.model)[index].splitlines()[2:]
+
+
+def batches(*sizes: int, name: str = "x") -> list[Arrays]:
+    return [{name: floats(batch, *sizes)} for batch in (0, 1, 5)]
+
+
+# patterns of shared models
+
+
+def test_second_order_of_a_factorization_machine() -> None:
+    """P17: one pass over the embeddings."""
+    model = parse(
+        """(float[b,26,16] x) => (float[b,1] y) {
+            s = ReduceSum<keepdims=0>(x, one) s2 = Pow(s, two) x2 = Mul(x, x) q = ReduceSum<keepdims=0>(x2, one)
+            d = Sub(s2, q) t = ReduceSum(d, one) y = Mul(t, half)
+        }""",
+        one=ONE,
+        two=np.float32(2),
+        half=np.float32(0.5),
+    )
+    for provider in ("cpu", "cuda"):
+        result = fused(model, *batches(26, 16), provider=provider)
+        assert op_types(result.model) == ["FusedElementwise"]
+        assert lines(result) == [
+            *("input f32 x 26 16", "sum f32 16 : 0 0", "mul f32 16 : 1 1", "mul f32 26 16 : 0 0", "sum f32 16 : 3 0"),
+            *("sub f32 16 : 2 4", "sum f32 1 : 5 0", "const f32 5e-01", "mul f32 1 : 6 7", "output 8"),
+        ]
+
+
+def test_cross_network_of_vectors() -> None:
+    """P33: three layers, one node."""
+    model = parse(
+        """(float[b,20] x) => (float[b,20] y) {
+            s = MatMul(x, u) m = Mul(x, s) a = Add(m, p) c = Add(a, x)
+            t = Gemm<transB=1>(c, v) n = Mul(x, t) d = Add(n, q) y = Add(d, c)
+        }""",
+        u=floats(20, 1),
+        v=floats(1, 20),
+        p=floats(20),
+        q=floats(20),
+    )
+    for provider in ("cpu", "cuda"):
+        result = fused(model, *batches(20), provider=provider)
+        assert op_types(result.model) == ["FusedElementwise"]
+    assert lines(result) == [
+        *("input f32 x 20", "input f32 - 20 1", "input f32 - 20", "input f32 - 20", "input f32 - 20"),
+        *("view f32 20 : 1 0 1", "mul f32 20 : 0 5", "sum f32 1 : 6 0", "mul f32 20 : 0 7", "add f32 20 : 8 2"),
+        *("add f32 20 : 9 0", "mul f32 20 : 10 3", "sum f32 1 : 11 0", "mul f32 20 : 0 12", "add f32 20 : 13 4"),
+        *("add f32 20 : 14 10", "output 15"),
+    ]
+
+
+def test_cross_network_of_matrices() -> None:
+    """P21: each layer's epilogue; both places of the bias."""
+    model = parse(
+        """(float[b,8] x) => (float[b,8] y) {
+            g = Gemm(x, w, v) m = Mul(x, g) c = Add(m, x) h = MatMul(c, w) n = Mul(x, h) p = Add(n, v) y = Add(p, c)
+        }""",
+        w=floats(8, 8),
+        v=floats(8),
+    )
+    result = fused(model, *batches(8), provider="cpu")
+    assert op_types(result.model) == ["Gemm", "FusedElementwise", "MatMul", "FusedElementwise_1"]
+    assert lines(result, 0) == ["input f32 x 8", "input f32 x 8", "mul f32 8 : 0 1", "add f32 8 : 2 0", "output 3"]
+
+
+def test_gated_cross_layer() -> None:
+    """P21 as GDCN has it: two products, and a gate."""
+    model = parse(
+        """(float[b,8] x) => (float[b,8] y) {
+            g = Gemm(x, w) a = Add(g, v) h = Gemm(x, u) s = Sigmoid(h) m = Mul(x, a) n = Mul(m, s) y = Add(n, x)
+        }""",
+        w=floats(8, 8),
+        u=floats(8, 8, seed=1),
+        v=floats(8),
+    )
+    result = fused(model, *batches(8), provider="cpu")
+    assert op_types(result.model) == ["Gemm", "Gemm", "Sigmoid", "FusedElementwise"]
+
+
+def test_projections_of_numeric_fields() -> None:
+    """P13: products of one number each, for the join with the looked-up rows."""
+    fields = ", ".join(f"float[b] I{i}" for i in range(4))
+    nodes = " ".join(
+        f"r{i} = Reshape(I{i}, column) p{i} = MatMul(r{i}, w{i}) u{i} = Unsqueeze(p{i}, one)" for i in range(4)
+    )
+    model = parse(
+        f"({fields}) => (float[b,16] y) {{ {nodes} j = Concat<axis=1>(u0, u1, u2, u3) y = Flatten(j) }}",
+        column=np.array([-1, 1]),
+        one=ONE,
+        **{f"w{i}": floats(1, 4, seed=i) for i in range(4)},
+    )
+    case = {f"I{i}": floats(5, seed=i) for i in range(4)}
+    for provider in ("cpu", "cuda"):
+        result = fused(model, case, provider=provider)
+        assert op_types(result.model) == ["FusedElementwise"]
+    assert lines(result)[-2] == "view f32 16 : 16 0 1"
+
+
+def test_projections_that_a_lookup_joins() -> None:
+    """They are one node before it, though nothing connects them."""
+    model = parse(
+        """(float[b] I0, float[b] I1, int64[b] C0, int64[b] C1) => (float[b,16] y) {
+            r0 = Reshape(I0, column) p0 = MatMul(r0, w0) u0 = Unsqueeze(p0, one)
+            r1 = Reshape(I1, column) p1 = MatMul(r1, w1) u1 = Unsqueeze(p1, one)
+            e0 = Gather(A, C0) u2 = Unsqueeze(e0, one) e1 = Gather(B, C1) u3 = Unsqueeze(e1, one)
+            j = Concat<axis=1>(u0, u1, u2, u3) f = Flatten(j) y = MatMul(f, w)
+        }""",
+        column=np.array([-1, 1]),
+        one=ONE,
+        w0=floats(1, 4),
+        w1=floats(1, 4),
+        A=table(9, 4),
+        B=table(7, 4),
+        w=floats(16, 16),
+    )
+    case = {"I0": floats(5), "I1": floats(5, seed=1), "C0": ids(5, high=9), "C1": ids(5, high=7)}
+    result = optimize(model, provider="cuda")
+    assert op_types(result.model)[:2] == ["FusedElementwise", "FusedMultiGather"]
+    assert lines(result)[:4] == ["input f32 x", "input f32 - 4", "input f32 x", "input f32 - 4"]
+    agree(model, result, case, tolerance=TOLERANCE)
+
+
+def test_batch_normalization_and_what_follows() -> None:
+    """P18, P30: after a product of matrices and before a gate."""
+    weights = {name: np.abs(floats(8, seed=i)) for i, name in enumerate(("s", "t", "m", "v"))}
+    model = parse(
+        "(float[b,8] x) => (float[b,8] y) { g = Gemm(x, w) n = BatchNormalization(g, s, t, m, v) y = Relu(n) }",
+        w=floats(8, 8),
+        **weights,
+    )
+    result = fused(model, *batches(8), provider="cpu")
+    assert op_types(result.model) == ["Gemm", "FusedElementwise"]
+    assert lines(result)[-2] == "relu f32 8 : 12"
+
+
+def test_dice() -> None:
+    """P31."""
+    weights = {name: np.abs(floats(8, seed=i)) for i, name in enumerate(("s", "t", "m", "v", "alpha"))}
+    model = parse(
+        """(float[b,8] x) => (float[b,8] y) {
+            n = BatchNormalization(x, s, t, m, v) p = Sigmoid(n) q = Sub(unit, p) a = Mul(alpha, q) c = Mul(a, x)
+            d = Mul(p, x) y = Add(d, c)
+        }""",
+        unit=np.float32(1),
+        **weights,
+    )
+    for provider in ("cpu", "cuda"):
+        result = fused(model, *batches(8), provider=provider)
+        assert op_types(result.model) == ["FusedElementwise"]
+
+
+def test_normalizations_of_each_field() -> None:
+    """P23: slices, a normalization each, and the join: one node."""
+    nodes = " ".join(
+        f"s{i} = Slice(x, p{i}, p{i + 1}, one) n{i} = LayerNormalization(s{i}, w{i}, v{i})" for i in range(3)
+    )
+    model = parse(
+        f"(float[b,3,8] x) => (float[b,24] y) {{ {nodes} j = Concat<axis=1>(n0, n1, n2) y = Flatten(j) }}",
+        one=ONE,
+        **{f"p{i}": np.array([i]) for i in range(4)},
+        **{f"{n}{i}": floats(8, seed=i) for i in range(3) for n in "wv"},
+    )
+    for provider in ("cpu", "cuda"):
+        # onnx.reference can't normalize an empty batch
+        result = fused(model, *batches(3, 8)[1:], provider=provider)
+        assert op_types(result.model) == ["FusedElementwise"]
+
+
+def test_dot_interaction() -> None:
+    """P24: products of all pairs, the upper triangle of them, and the dense part before it; as either exporter has it."""
+    row, column = np.triu_indices(5, 1)
+    dynamo = "a = Transpose<perm=[1,2,0]>(z) g = GatherND(a, pairs) t = Transpose<perm=[1,0]>(g)"
+    script = "f = Flatten(z) t = Gather<axis=1>(f, linear)"
+    for picks in (dynamo, script):
+        model = parse(
+            f"""(float[b,5,4] x, float[b,4] d) => (float[b,14] y) {{
+                e = Transpose<perm=[0,2,1]>(x) z = MatMul(x, e) {picks} y = Concat<axis=1>(d, t)
+            }}""",
+            **({"linear": row * 5 + column} if picks is script else {"pairs": np.stack([row, column], 1)}),
+        )
+        case = {"x": floats(3, 5, 4), "d": floats(3, 4)}
+        for provider in ("cpu", "cuda"):
+            result = fused(model, case, provider=provider)
+            assert op_types(result.model) == ["FusedElementwise"]
+        assert lines(result) == [
+            *("input f32 x 5 4", "input f32 x 4", "view f32 5 1 4 : 0 0 4 0 1", "mul f32 5 5 4 : 2 0"),
+            *("sum f32 5 5 : 3 2", "pick f32 10 : 4 1 2 3 4 7 8 9 13 14 19", "join f32 14 : 0 1 5", "output 6"),
+        ]
+
+
+def test_pairs_by_index() -> None:
+    """P35."""
+    row, column = np.triu_indices(5, 1)
+    model = parse(
+        """(float[b,5,4] x) => (float[b,10] y) {
+            p = Gather<axis=1>(x, i) q = Gather<axis=1>(x, j) m = Mul(p, q) y = ReduceSum<keepdims=0>(m, two)
+        }""",
+        i=row,
+        j=column,
+        two=TWO,
+    )
+    for provider in ("cpu", "cuda"):
+        assert op_types(fused(model, *batches(5, 4), provider=provider).model) == ["FusedElementwise"]
+
+
+def test_masked_mean_pooling() -> None:
+    """P15 on rows that are there already: a mask from ids, and a mean that divides by the number of them."""
+    model = parse(
+        """(int64[b,7] i, float[b,7,4] e) => (float[b,4] y) {
+            z = Equal(i, zero) n = Not(z) m = Cast<to=1>(n) u = Unsqueeze(m, two) p = Mul(e, u)
+            s = ReduceSum<keepdims=0>(p, one) c = ReduceSum(m, one) d = Add(c, small) y = Div(s, d)
+        }""",
+        zero=np.array(0),
+        one=ONE,
+        two=TWO,
+        small=np.float32(1e-8),
+    )
+    case = {"i": ids(5, 7, high=3), "e": floats(5, 7, 4)}
+    for provider in ("cpu", "cuda"):
+        result = fused(model, case, provider=provider)
+        assert op_types(result.model) == ["FusedElementwise"]
+    assert lines(result)[2:5] == ["const i64 0", "eq bool 7 : 0 2", "not bool 7 : 3"]
+
+
+def test_a_mask_from_rows_that_are_zero() -> None:
+    """P15 as FuxiCTR has it: a row of zeros doesn't count."""
+    model = parse(
+        """(float[b,7,4] x) => (float[b,4] y) {
+            t = ReduceSum<keepdims=0>(x, two) z = Equal(t, zero) n = Not(z) m = Cast<to=1>(n) c = ReduceSum(m, one)
+            s = ReduceSum<keepdims=0>(x, one) d = Add(c, small) y = Div(s, d)
+        }""",
+        zero=np.float32(0),
+        one=ONE,
+        two=TWO,
+        small=np.float32(1e-12),
+    )
+    case = {"x": np.array(floats(5, 7, 4) * (floats(5, 7, 1) > 0), np.float32)}
+    assert op_types(fused(model, case).model) == ["FusedElementwise"]
+
+
+def test_gates_of_experts() -> None:
+    """P12: a softmax over the experts, and the sum of what they say."""
+    model = parse(
+        """(float[b,4,8] e, float[b,4] g) => (float[b,8] y) {
+            s = Softmax<axis=1>(g) u = Unsqueeze(s, one) m = MatMul(u, e) y = Squeeze(m, one)
+        }""",
+        one=ONE,
+    )
+    case = {"e": floats(5, 4, 8), "g": floats(5, 4)}
+    for provider in ("cpu", "cuda"):
+        assert op_types(fused(model, case, provider=provider).model) == ["FusedElementwise"]
+
+
+def test_a_head() -> None:
+    """The join of two branches, the last layer with one column, and the activation."""
+    model = parse(
+        """(float[b,8] x, float[b,4] c, float[b,1] wide) => (float[b] y) {
+            h = Gemm(x, w, v) r = Relu(h) j = Concat<axis=-1>(r, c) g = Gemm<transB=1>(j, u, bias) a = Add(g, wide)
+            q = Squeeze(a, one) y = Sigmoid(q)
+        }""",
+        w=floats(8, 8),
+        v=floats(8),
+        u=floats(1, 12),
+        bias=floats(1),
+        one=ONE,
+    )
+    case = {"x": floats(5, 8), "c": floats(5, 4), "wide": floats(5, 1)}
+    assert op_types(fused(model, case, provider="cpu").model) == ["Gemm", "Relu", "FusedElementwise"]
+    result = fused(model, case, provider="cuda")
+    assert op_types(result.model)[-1] == "FusedElementwise"
+
+
+def test_target_attention_of_a_fixed_length() -> None:
+    """P32's elementwise part: the query beside every element of the history."""
+    model = parse(
+        """(float[b,1,4] q, float[b,7,4] k) => (float[b,7,16] y) {
+            e = Expand(q, c) d = Sub(e, k) p = Mul(e, k) y = Concat<axis=-1>(e, k, d, p)
+        }""",
+        c=np.array([1, 7, 1]),
+    )
+    case = {"q": floats(5, 1, 4), "k": floats(5, 7, 4)}
+    assert op_types(fused(model, case).model) == ["FusedElementwise"]
+
+
+def test_target_attention_of_a_dynamic_length() -> None:
+    """A row is a batch's row at one position, and the query has no positions."""
+    model = parse(
+        "(float[b,1,4] q, float[b,l,4] k) => (float[b,l,8] y) { d = Sub(q, k) p = Mul(d, k) y = Concat<axis=-1>(d, p) }"
+    )
+    result = fused(model, {"q": floats(5, 1, 4), "k": floats(5, 7, 4)})
+    assert op_types(result.model) == ["FusedElementwise"]
+    assert program_texts(result.model)[0].startswith("elementwise 1\nrows 2\ninput f32 x- 4\ninput f32 xx 4\n")
+
+
+def test_an_accumulator_that_starts_at_zero() -> None:
+    """P20: what is left of it is nothing."""
+    model = parse(
+        """(float[b,4] x, float[b,1] w) => (float[b,1] y) {
+            n = Shape<end=1>(x) c = Concat<axis=0>(n, one) z = ConstantOfShape(c) a = Add(z, w) s = ReduceSum(x, one) y = Add(a, s)
+        }""",
+        one=ONE,
+    )
+    case = {"x": floats(5, 4), "w": floats(5, 1)}
+    assert op_types(fused(model, case).model) == ["FusedElementwise"]
+
+
+# what a model has around groups
+
+
+def test_outputs_of_the_graph_inside_a_group() -> None:
+    model = parse(
+        "(float[b,4] x) => (float[b,4] a, float[b,4] y, float[b,1] z) { a = Relu(x) y = Exp(a) z = ReduceSum(y, one) }",
+        one=ONE,
+    )
+    result = fused(model, *batches(4))
+    assert op_types(result.model) == ["FusedElementwise"]
+    assert list(result.model.graph.node[0].output) == ["a", "y", "z"]
+
+
+def test_a_value_that_is_read_inside_and_outside() -> None:
+    model = parse(
+        "(float[b,4] x) => (float[b,4] y, float[b,4] z) { a = Relu(x) c = Exp(a) y = Mul(c, a) z = MatMul(c, w) }",
+        w=floats(4, 4),
+    )
+    result = fused(model, *batches(4), provider="cpu")
+    assert op_types(result.model) == ["FusedElementwise", "MatMul"]
+    assert list(result.model.graph.node[0].output) == ["c", "y"]
+
+
+def test_layers_of_one_structure_share_a_body() -> None:
+    layer = "m{i} = Mul(x{i}, w{i}) a{i} = Add(m{i}, x{i}) g{i} = MatMul(a{i}, u) x{j} = Add(g{i}, a{i})"
+    nodes = " ".join(layer.format(i=i, j=i + 1) for i in range(3))
+    model = parse(
+        f"(float[b,4] x0) => (float[b,4] y) {{ {nodes} y = Identity(x3) }}",
+        u=floats(4, 4),
+        **{f"w{i}": floats(4, seed=i) for i in range(3)},
+    )
+    result = fused(model, *batches(4, name="x0"), provider="cpu")
+    names = [op for op in op_types(result.model) if op.startswith("Fused")]
+    assert names == ["FusedElementwise", "FusedElementwise_1", "FusedElementwise_1"]
+    assert len(result.model.functions) == 2
+
+
+def test_branches_are_fused_as_well() -> None:
+    model = parse(
+        """(float[b,4] x, bool t) => (float[b,4] y) {
+            i = If(t) <then_branch = g () => (float[b,4] p) { q = Exp(x) r = Mul(q, w) p = Add(r, x) },
+                       else_branch = h () => (float[b,4] p) { p = Neg(x) }>
+            y = MatMul(i, u)
+        }""",
+        w=floats(4),
+        u=floats(4, 4),
+    )
+    cases = [{"x": floats(5, 4), "t": np.array(flag)} for flag in (True, False)]
+    result = fused(model, *cases)
+    branch = result.model.graph.node[0].attribute[1]
+    assert ["FusedElementwise"] in [op_types(a.g) for a in (branch, result.model.graph.node[0].attribute[0])]
+
+
+def test_an_initializer_that_may_be_overridden() -> None:
+    model = parse("(float[b,4] x, float[4] w) => (float[b,4] y) { m = Mul(x, w) y = Add(m, x) }", w=floats(4))
+    result = optimize(model)
+    assert op_types(result.model) == ["FusedElementwise"]
+    case = {"x": floats(5, 4), "w": floats(4, seed=9)}
+    want = session(model).run(None, case)[0]
+    np.testing.assert_allclose(session(result.model, True).run(None, case)[0], want, atol=1e-6)
+    del case["w"]
+    want = session(model).run(None, case)[0]
+    np.testing.assert_allclose(session(result.model, True).run(None, case)[0], want, atol=1e-6)
+
+
+def test_a_fixed_batch() -> None:
+    model = parse(
+        "(float[8,4] x, float[8,1] g) => (float[8,4] y) { a = Exp(x) m = Mul(a, g) y = Add(m, w) }", w=floats(4)
+    )
+    result = fused(model, {"x": floats(8, 4), "g": floats(8, 1)})
+    assert op_types(result.model) == ["FusedElementwise"]
+    assert lines(result)[:3] == ["input f32 x 4", "input f32 x 1", "input f32 - 4"]
+
+
+@pytest.mark.parametrize("opset", [11, 12, 13, 17, 18, 20])
+def test_operator_sets(opset: int) -> None:
+    axes, one = ("<axes=[1],keepdims=0>(x)", {}) if opset < 13 else ("<keepdims=0>(x, one)", {"one": ONE})
+    model = parse(
+        f"(float[b,3,4] x) => (float[b,4] y) {{ s = ReduceSum{axes} t = Softmax<axis=1>(s) y = Mul(t, s) }}",
+        opset=opset,
+        **one,
+    )
+    result = fused(model, *batches(3, 4), reference=opset > 12)
+    assert op_types(result.model) == ["FusedElementwise"]
+
+
+def test_operator_sets_that_are_too_old() -> None:
+    model = parse("(float[b,4] x) => (float[b,4] y) { a = Relu(x) c = Neg(a) y = Exp(c) }", opset=10)
+    result = optimize(model)
+    assert not result.fused
+    assert op_types(result.model) == ["Relu", "Neg", "Exp"]
+
+
+@pytest.mark.parametrize("kind", ["float16", "double", "int64", "int32"])
+def test_types(kind: str) -> None:
+    model = parse(f"({kind}[b,4] x, {kind}[b,1] z) => ({kind}[b,4] y) {{ a = Mul(x, z) c = Add(a, x) y = Sub(c, z) }}")
+    dtype = {"float16": "float16", "double": "float64"}.get(kind, kind)
+    case = {"x": (floats(5, 4) * 4).astype(dtype), "z": (floats(5, 1) * 4).astype(dtype)}
+    result = optimize(model, provider="cuda")
+    assert op_types(result.model) == ["FusedElementwise"]
+    agree(model, result, case, tolerance=2e-3 if kind == "float16" else TOLERANCE)
+
+
+# what stays
+
+
+@pytest.mark.parametrize("provider", ["cpu", "cuda"])
+def test_what_saves_nothing_stays(provider: str) -> None:
+    model = parse("(float[b,4] x) => (float[b,2,2] y) { a = Relu(x) y = Reshape(a, c) }", c=np.array([0, 2, 2]))
+    result = optimize(model, provider=provider)
+    assert not result.fused
+    assert refusals(result) == {"y": "ONNX Runtime runs it as one kernel"}
+
+
+def test_activations_behind_products_stay() -> None:
+    model = parse(
+        "(float[b,8] x) => (float[b,8] y) { g = Gemm(x, w, v) a = Relu(g) h = MatMul(a, w) c = Add(h, v) y = Relu(c) }",
+        w=floats(8, 8),
+        v=floats(8),
+    )
+    result = optimize(model)
+    assert not result.fused
+    assert refusals(result) == {}
+
+
+def test_sums_over_the_batch_say_why() -> None:
+    model = parse("(float[8,4] x) => (float[8,4] y) { s = Softmax<axis=0>(x) y = Mul(s, x) }")
+    result = optimize(model)
+    assert not result.fused
+    assert refusals(result) == {"s": "it works across rows"}
+
+
+def test_a_shape_that_is_not_known_says_so() -> None:
+    text = "(float[b,4] x, int64[n] s) => (float[k,l] y) { r = Reshape(x, s) a = Exp(r) y = Neg(a) }"
+    result = optimize(parse(text))
+    assert not result.fused
+    assert refusals(result)["a"] == "the shape of its result isn't known"
+
+
+def test_rows_of_unknown_sizes_are_rows_all_the_same() -> None:
+    text = "(float[b,4] x, int64[2] s) => (float[k,l] y) { r = Reshape(x, s) a = Exp(r) c = Mul(a, r) y = Neg(c) }"
+    result = fused(parse(text), {"x": floats(6, 4), "s": np.array([3, 8])})
+    assert op_types(result.model) == ["Reshape", "FusedElementwise"]
+    assert program_texts(result.model)[0].splitlines()[1:3] == ["rows 2", "input f32 xx"]
+
+
+def test_the_end_of_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "POOL_SIZE", 1)
+    model = parse(
+        """(float[b,4] x) => (float[b,4] y) {
+            a = Exp(x) c = Mul(a, x) g = MatMul(c, w) d = Abs(g) e = Sqrt(d) y = Add(e, g)
+        }""",
+        w=floats(4, 4),
+    )
+    result = optimize_model(model)
+    assert op_types(result.model) == ["FusedElementwise", "MatMul", "Abs", "Sqrt", "Add"]
+    assert refusals(result) == {"y": "all 1 names of FusedElementwise are taken"}
+
+
+def test_the_report_counts() -> None:
+    model = parse("(float[b,4] x) => (float[b,4] y) { a = Exp(x) c = Mul(a, w) y = Add(c, x) }", w=floats(4))
+    result = optimize(model)
+    assert "FusedElementwise_y: 3 nodes from 2 inputs into 1 outputs" in changes(result)
+
+
+def test_a_second_run_changes_nothing() -> None:
+    bench = Workbench(
+        parse("(float[b,4] x) => (float[b,4] y) { a = Exp(x) c = Mul(a, w) y = Add(c, x) }", w=floats(4)), "cuda"
+    )
+    assert FuseElementwise()(bench).changes
+    assert FuseElementwise()(bench).changes == []
+
+
+def test_a_group_larger_than_a_program() -> None:
+    """Cut in parts that read each other in order."""
+    nodes = " ".join(f"n{i + 1} = {'Sin' if i % 2 else 'Cos'}(n{i})" for i in range(700))
+    model = parse(f"(float[b,4] n0) => (float[b,4] y) {{ {nodes} y = Neg(n700) }}")
+    result = optimize(model, provider="cuda")
+    assert op_types(result.model) == ["FusedElementwise", "FusedElementwise_1"]
+    agree(model, result, {"n0": floats(3, 4)}, tolerance=TOLERANCE, reference=False)
+
+
+def test_tables_are_not_read() -> None:
+    """A weight beside the file stays there."""
+    model = parse("(float[b,4] x) => (float[b,4] y) { a = Exp(x) c = Mul(a, w) y = Add(c, x) }", w=floats(4))
+    weight = model.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="nowhere.bin")
+    result = optimize_model(model, provider="cuda")
+    assert op_types(result.model) == ["FusedElementwise"]
+    assert result.model.graph.initializer[0] == weight
