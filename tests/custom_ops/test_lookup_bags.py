@@ -210,17 +210,25 @@ def test_ids_outside_the_table_count_once_a_use_and_only_where_a_bag_holds_them(
         (output,) = program.run([bounds, ids], [TABLE])
         np.testing.assert_array_equal(output, [TABLE[1] + row, TABLE[2]])
         assert program.bad_id_counts == [1]
+
+
+def test_an_id_outside_the_table_is_an_error_where_that_is_the_policy() -> None:
+    ids, bounds = np.array([99, 1, 98, 2, -11]), np.array([1, 3, 4])
     with pytest.raises(IndexError, match="line 0, row 0: id 98 is outside its table"):
         run(bag_program(layout="1 bounds"), bounds, ids)
 
 
-def test_lists_of_ids_and_weights_must_be_equally_long() -> None:
-    program = bag_program(weight="col 2 *", weights=True)
+def test_weights_belong_to_the_ids_at_their_places() -> None:
     weights = np.linspace(0, 1, 7, dtype=np.float32)
-    output = run(program, np.array([0, 3]), IDS, weights)
+    output = run(bag_program(weight="col 2 *", weights=True), np.array([0, 3]), IDS, weights)
     np.testing.assert_allclose(output[0], (TABLE[1:4] * weights[:3, None]).sum(0))
+    np.testing.assert_allclose(output[1], (TABLE[4:8] * weights[3:, None]).sum(0))
+
+
+def test_lists_of_other_lengths_are_refused() -> None:
+    weights = np.ones(6, np.float32)
     with pytest.raises(ValueError, match="source 2 has another number of columns than source 1"):
-        run(program, np.array([0, 3]), IDS, weights[:6])
+        run(bag_program(weight="col 2 *", weights=True), np.array([0, 3]), IDS, weights)
 
 
 @pytest.mark.parametrize("layout", ["1 row", "1 bounds"])

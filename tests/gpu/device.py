@@ -94,7 +94,8 @@ class CudaLookupProgram:
         if self.lookup is None or not self.odd:
             fixed = [0] * len(tables) if self.odd else addresses
             self.lookup = kernels().CudaLookup(self.text, [str(source.dtype) for source in sources], str(type), fixed)
-        columns = [values.shape[1] if shape.rows else 0 for values in shape.columns]
+        # of a list: its elements
+        columns = [v.size if v.ndim == 1 else v.shape[1] if shape.rows else 0 for v in shape.columns]
         self.lookup.launch(
             shape.rows,
             [source.address for source in on_device],

@@ -10,6 +10,7 @@ from tests.custom_ops import (
     models,
     test_counters,
     test_lookup_alignment,
+    test_lookup_bags,
     test_lookup_empty_batch,
     test_lookup_float16,
     test_lookup_out_of_range,
@@ -23,6 +24,7 @@ from tests.gpu import device
 MODULES = [
     test_counters,
     test_lookup_alignment,
+    test_lookup_bags,
     test_lookup_empty_batch,
     test_lookup_float16,
     test_lookup_out_of_range,
@@ -42,6 +44,13 @@ LEFT_OUT = {
     "test_registering_twice_changes_nothing",
     # What the Python interface of the CPU kernels checks.
     "test_wrong_types_shapes_and_counts_are_refused",
+    "test_lists_of_other_lengths_are_refused",
+    "test_an_id_outside_the_table_is_an_error_where_that_is_the_policy",
+    "test_errors_in_a_session_name_the_input",
+    "test_programs_that_say_something_else",
+    "test_bounds_are_for_bags_alone",
+    # They have a test of their own: test_bags.py.
+    "test_bags_agree_with_the_reference",
     "test_weights_of_another_length_are_refused",
 }
 

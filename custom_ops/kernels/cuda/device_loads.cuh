@@ -97,6 +97,23 @@ __device__ __forceinline__ uint32_t Divide(uint32_t number, Divisor divisor) {
   return (__umulhi(number, divisor.multiplier) + number) >> divisor.shift;
 }
 
+constexpr unsigned kWholeWarp = 0xffffffffu;
+
+// The vector that another lane of the warp has.
+template <int kBytes>
+__device__ __forceinline__ Vector<kBytes> FromLane(const Vector<kBytes>& vector, int lane) {
+  if constexpr (kBytes == 2) {
+    return static_cast<uint16_t>(__shfl_sync(kWholeWarp, static_cast<uint32_t>(vector), lane));
+  } else {
+    Vector<kBytes> result;
+    const uint32_t* from = reinterpret_cast<const uint32_t*>(&vector);
+    uint32_t* to = reinterpret_cast<uint32_t*>(&result);
+#pragma unroll
+    for (int k = 0; k < kBytes / 4; ++k) to[k] = __shfl_sync(kWholeWarp, from[k], lane);
+    return result;
+  }
+}
+
 // Where a source's column is in a row, and how far it is to the next row and the next column.
 struct Place {
   int64_t first;

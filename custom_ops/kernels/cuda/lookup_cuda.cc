@@ -31,6 +31,8 @@ bool IsPlainPool(ChunkKind kind) { return kind == ChunkKind::kPlainPool16 || kin
 
 bool IsPool(ChunkKind kind) { return kind == ChunkKind::kPool16 || kind == ChunkKind::kPoolElement; }
 
+bool IsBag(ChunkKind kind) { return kind == ChunkKind::kBag16 || kind == ChunkKind::kBagElement; }
+
 bool FitsAlignment(const void* address, uint32_t alignment) {
   return reinterpret_cast<uint64_t>(address) % alignment == 0;
 }
@@ -78,7 +80,8 @@ CudaLookup::CudaLookup(const LookupProgram& program, const std::vector<ElementTy
   arguments_.clamp = plan_.clamp;
   device_bytes_ = Aligned(plan_.chunks.size() * sizeof(Lookup)) + Aligned(plan_.chunk_lines.size() * sizeof(uint32_t)) +
                   Aligned(plan_.pool_chunks.size() * sizeof(PoolChunk)) +
-                  Aligned(plan_.plain_pools.size() * sizeof(PlainPool)) + Aligned(plan_.pools.size() * sizeof(Pool)) +
+                  Aligned(plan_.plain_pools.size() * sizeof(PlainPool)) +
+                  Aligned(plan_.bag_chunks.size() * sizeof(BagChunk)) + Aligned(plan_.pools.size() * sizeof(Pool)) +
                   Aligned(plan_.groups.size() * sizeof(Group)) + Aligned(plan_.terms.size() * sizeof(Lookup)) +
                   Aligned(plan_.weights.size() * sizeof(Weight)) + Aligned(plan_.steps.size() * sizeof(Steps)) +
                   Aligned(plan_.line_count * sizeof(uint64_t)) + kSectionAlignment;
@@ -107,6 +110,7 @@ void CudaLookup::Upload(void* memory) {
   arguments_.chunk_lines = place(plan_.chunk_lines);
   arguments_.pool_chunks = place(plan_.pool_chunks);
   arguments_.plain_pools = place(plan_.plain_pools);
+  arguments_.bag_chunks = place(plan_.bag_chunks);
   arguments_.pools = place(plan_.pools);
   arguments_.groups = place(plan_.groups);
   arguments_.terms = place(plan_.terms);
@@ -119,7 +123,8 @@ void CudaLookup::Upload(void* memory) {
             "the GPU's properties can't be read");
   multiprocessors_ = multiprocessors;
   // Kernels are loaded at their first use, which must not fall into the capture of a graph.
-  for (const void* kernel : {PlainLookupKernelFor(1), PlainLookupKernelFor(4), LookupKernelFor(plan_.element_bytes)}) {
+  for (const void* kernel : {PlainLookupKernelFor(1), PlainLookupKernelFor(4), LookupKernelFor(plan_.element_bytes),
+                             BagKernelFor(plan_.element_bytes)}) {
     cudaFuncAttributes attributes{};
     const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel);
     if (code == cudaErrorNoKernelImageForDevice) throw CudaError(NoCodeMessage(device_), code);
@@ -212,6 +217,20 @@ uint32_t CudaLookup::LanesLog2(const SegmentPlan& segment, const CudaLookupCall&
   return lanes_log2;
 }
 
+// The same of a bag, by the mean length of bags: a lane has several terms on their way at a time.
+uint32_t CudaLookup::BagLanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const {
+  uint64_t ids = 0;
+  for (const int list : segment.star_sources) ids = std::max(ids, static_cast<uint64_t>(call.columns[list]));
+  const uint64_t mean = DivideUp(ids, static_cast<uint64_t>(call.rows));
+  const uint64_t items = uint64_t{segment.chunk_count} * static_cast<uint64_t>(call.rows);
+  uint32_t lanes_log2 = 0;
+  while (lanes_log2 < 5 && (uint64_t{kBagBatch} << lanes_log2) < mean &&
+         (items << (lanes_log2 + 1)) <= static_cast<uint64_t>(multiprocessors_) * 512) {
+    ++lanes_log2;
+  }
+  return lanes_log2;
+}
+
 // More rows a thread cost less for each, fewer make more threads.
 uint32_t CudaLookup::PoolRows(const SegmentPlan& segment, const CudaLookupCall& call) const {
   const uint64_t items = uint64_t{segment.chunk_count} * static_cast<uint64_t>(call.rows);
@@ -236,26 +255,30 @@ void CudaLookup::Launch(const CudaLookupCall& call, cudaStream_t stream) const {
     }
     words.memory = memory;
   }
-  for (size_t begin = 0; begin < plan_.segments.size(); begin += kMaxSegments) {
-    const size_t end = std::min<size_t>(begin + kMaxSegments, plan_.segments.size());
-    LaunchSegments(call, begin, end, words, stream);
+  for (const std::vector<SegmentPlan>* segments : {&plan_.segments, &plan_.bag_segments}) {
+    for (size_t begin = 0; begin < segments->size(); begin += kMaxSegments) {
+      const size_t end = std::min<size_t>(begin + kMaxSegments, segments->size());
+      LaunchSegments(call, *segments, begin, end, words, stream);
+    }
   }
 }
 
-void CudaLookup::LaunchSegments(const CudaLookupCall& call, size_t begin, size_t end, const Words& words,
-                                cudaStream_t stream) const {
+void CudaLookup::LaunchSegments(const CudaLookupCall& call, const std::vector<SegmentPlan>& segments, size_t begin,
+                                size_t end, const Words& words, cudaStream_t stream) const {
   LookupArguments arguments = arguments_;
   arguments.rows = call.rows;
   arguments.aligned = IsAligned(call);
   arguments.segment_count = static_cast<uint32_t>(end - begin);
+  const bool bags = IsBag(segments[begin].kind);
   const bool plain = !plan_.has_general && arguments.aligned && words.memory == nullptr;
   const int rows_per_thread = plain && !plan_.has_pools ? PlainRows(call) : kGeneralRows;
-  const void* const kernel = !plain            ? LookupKernelFor(plan_.element_bytes)
+  const void* const kernel = bags              ? BagKernelFor(plan_.element_bytes)
+                             : !plain          ? LookupKernelFor(plan_.element_bytes)
                              : plan_.has_pools ? PlainPoolKernelFor(plan_.element_bytes)
                                                : PlainLookupKernelFor(rows_per_thread);
   uint64_t widest = 1;  // threads that a row of some segment takes
   for (size_t i = begin; i < end; ++i) {
-    const SegmentPlan& plan = plan_.segments[i];
+    const SegmentPlan& plan = segments[i];
     Segment& segment = arguments.segments[i - begin];
     segment.kind = plan.kind;
     segment.first_chunk = plan.first_chunk;
@@ -266,7 +289,10 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, size_t begin, size_t
     segment.source = plan.one_source && words.memory == nullptr ? words.values[plan.source_word] : 0;
     segment.output = reinterpret_cast<uint64_t>(call.outputs[plan.output]);
     segment.row_bytes = plan.row_bytes;
-    segment.lanes_log2 = IsPool(plan.kind) && arguments.aligned ? LanesLog2(plan, call) : 0;
+    segment.lanes_log2 = !arguments.aligned  ? 0
+                         : IsPool(plan.kind) ? LanesLog2(plan, call)
+                         : bags              ? BagLanesLog2(plan, call)
+                                             : 0;
     segment.pool_rows = IsPlainPool(plan.kind) ? PoolRows(plan, call) : 1;
     segment.by_chunk_count = DivisorFor(plan.chunk_count);
     widest = std::max(widest, uint64_t{plan.chunk_count} << segment.lanes_log2);
@@ -280,9 +306,9 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, size_t begin, size_t
     for (size_t i = begin; i < end; ++i) {
       Segment& segment = arguments.segments[i - begin];
       segment.first_block = blocks;
-      const uint64_t rows_each = IsPool(segment.kind)        ? 1
-                                 : IsPlainPool(segment.kind) ? segment.pool_rows
-                                                             : RowsOf(segment.kind, rows_per_thread);
+      const uint64_t rows_each = bags || IsPool(segment.kind) ? 1
+                                 : IsPlainPool(segment.kind)  ? segment.pool_rows
+                                                              : RowsOf(segment.kind, rows_per_thread);
       const uint64_t row_groups = DivideUp(rows, rows_each);
       const uint64_t threads = row_groups * segment.chunk_count << segment.lanes_log2;
       blocks += static_cast<uint32_t>(DivideUp(threads, kBlockThreads));

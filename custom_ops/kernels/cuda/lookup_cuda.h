@@ -67,8 +67,9 @@ class CudaLookup {
   int PlainRows(const CudaLookupCall& call) const;
   uint32_t PoolRows(const SegmentPlan& segment, const CudaLookupCall& call) const;
   uint32_t LanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const;
-  void LaunchSegments(const CudaLookupCall& call, size_t begin, size_t end, const Words& words,
-                      cudaStream_t stream) const;
+  uint32_t BagLanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const;
+  void LaunchSegments(const CudaLookupCall& call, const std::vector<SegmentPlan>& segments, size_t begin, size_t end,
+                      const Words& words, cudaStream_t stream) const;
 
   LookupDevicePlan plan_;
   std::vector<const void*> tables_;

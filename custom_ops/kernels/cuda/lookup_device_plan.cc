@@ -115,6 +115,7 @@ class Builder {
       if (block->kind == BlockKind::kRow) AddRow(*block, Narrow(static_cast<int64_t>(line), "the number of lines"));
       if (block->kind == BlockKind::kCopy) AddCopy(*block);
       if (block->kind == BlockKind::kPool) AddPool(*block, Narrow(static_cast<int64_t>(line), "the number of lines"));
+      if (block->kind == BlockKind::kBag) AddBag(*block, Narrow(static_cast<int64_t>(line), "the number of lines"));
     }
   }
 
@@ -223,9 +224,7 @@ class Builder {
 
   void AddPool(const ProgramBlock& block, uint32_t line) {
     Pooling pooling{};
-    pooling.rule = block.op == PoolOp::kSum    ? PoolRule::kSum
-                   : block.op == PoolOp::kMean ? PoolRule::kMean
-                                               : PoolRule::kMax;
+    pooling.rule = RuleOf(block.op);
     pooling.x = block.x;
     for (const ProgramTerm& term : block.terms) pooling.weighted |= term.weight.kind != WeightKind::kOne;
     const std::vector<TermRun> runs = FindRuns(program_, block.terms);
@@ -236,6 +235,47 @@ class Builder {
     } else {
       AddGeneralPool(block, line, pooling, runs);
     }
+  }
+
+  void AddBag(const ProgramBlock& block, uint32_t line) {
+    const ProgramTerm& term = block.terms[0];
+    BagChunk bag{};
+    bag.lookup = MakeLookup(term);
+    bag.padding = block.padding;
+    bag.line = line;
+    bag.rule = RuleOf(block.op);
+    bag.lowest = block.empty != 0;
+    bag.weights_read = Read::kConstant;
+    if (term.weight.kind == WeightKind::kColumn) {
+      const size_t weights = static_cast<size_t>(term.weight.source);
+      bag.weights_read = ReadOf(source_types_[weights]);
+      bag.weights_word = static_cast<uint16_t>(plan_.source_words[weights]);
+    }
+    const size_t offsets = static_cast<size_t>(block.offsets.source);
+    bag.offsets_read = ReadOf(source_types_[offsets]);
+    bag.offsets_word = static_cast<uint16_t>(plan_.source_words[offsets]);
+    bag.offsets_column = Narrow(block.offsets.column, "a source's column");
+    bag.offsets_columns = ColumnsField(block.offsets.source);
+    bag.bounds = program_.sources[offsets].layout == Layout::kBounds;
+    bag.offsets_steps = -1;
+    if (HasSteps(block.offsets)) {
+      bag.offsets_steps = static_cast<int32_t>(plan_.steps.size());
+      plan_.steps.push_back(StepsOf(block.offsets));
+    }
+    ForPoolChunks(block, [&](uint32_t bytes, uint64_t done, uint32_t place) {
+      const ChunkKind kind = bytes == kChunkBytes ? ChunkKind::kBag16 : ChunkKind::kBagElement;
+      const SegmentKey key{block.output, kind, Read::kInt32, false, false};
+      BagChunk chunk = bag;
+      chunk.lookup.base.bits += done;
+      chunk.lookup.facts = bag.lookup.facts.With(Facts::kCountingBit, done == 0);
+      chunk.lookup.extra = place;
+      bag_pieces_[key].push_back(chunk);
+      bag_lists_[key].star_sources.push_back(term.id.source);
+    });
+  }
+
+  static PoolRule RuleOf(PoolOp op) {
+    return op == PoolOp::kSum ? PoolRule::kSum : op == PoolOp::kMean ? PoolRule::kMean : PoolRule::kMax;
   }
 
   static bool IsPlainRun(const Lookup& lookup, const ProgramTerm& term, const TermRun& run) {
@@ -400,9 +440,23 @@ class Builder {
       AddSegment(key, plan_.pool_chunks.size(), pieces.size(), pool_terms_[key]);
       plan_.pool_chunks.insert(plan_.pool_chunks.end(), pieces.begin(), pieces.end());
     }
+    for (const auto& [key, pieces] : bag_pieces_) {
+      plan_.bag_segments.push_back(MadeSegment(key, plan_.bag_chunks.size(), pieces.size(), bag_lists_[key]));
+      plan_.bag_chunks.insert(plan_.bag_chunks.end(), pieces.begin(), pieces.end());
+    }
   }
 
   void AddSegment(const SegmentKey& key, size_t first, size_t count, SegmentPlan segment) {
+    segment = MadeSegment(key, first, count, std::move(segment));
+    const ChunkKind kind = segment.kind;
+    const bool general_rows = kind >= ChunkKind::kGeneral16 && kind <= ChunkKind::kGeneral2;
+    const bool general_pools = kind == ChunkKind::kPool16 || kind == ChunkKind::kPoolElement;
+    plan_.has_general |= general_rows || general_pools;
+    plan_.has_pools |= kind >= ChunkKind::kPool16;
+    plan_.segments.push_back(std::move(segment));
+  }
+
+  SegmentPlan MadeSegment(const SegmentKey& key, size_t first, size_t count, SegmentPlan segment) const {
     if (first + count > size_t{1} << 30) {
       throw ProgramTooLarge("an output row takes more than 2^30 chunks, more than the CUDA kernel takes");
     }
@@ -413,12 +467,7 @@ class Builder {
     auto& stars = segment.star_sources;
     std::sort(stars.begin(), stars.end());
     stars.erase(std::unique(stars.begin(), stars.end()), stars.end());
-    const ChunkKind kind = segment.kind;
-    const bool general_rows = kind >= ChunkKind::kGeneral16 && kind <= ChunkKind::kGeneral2;
-    const bool general_pools = kind == ChunkKind::kPool16 || kind == ChunkKind::kPoolElement;
-    plan_.has_general |= general_rows || general_pools;
-    plan_.has_pools |= kind >= ChunkKind::kPool16;
-    plan_.segments.push_back(std::move(segment));
+    return segment;
   }
 
   const LookupProgram& program_;
@@ -430,6 +479,8 @@ class Builder {
   std::map<SegmentKey, std::vector<PlainPool>> plain_pool_pieces_;
   std::map<SegmentKey, std::vector<PoolChunk>> pool_pieces_;
   std::map<SegmentKey, SegmentPlan> pool_terms_;
+  std::map<SegmentKey, std::vector<BagChunk>> bag_pieces_;
+  std::map<SegmentKey, SegmentPlan> bag_lists_;
 };
 
 }  // namespace

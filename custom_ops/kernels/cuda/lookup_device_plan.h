@@ -18,7 +18,7 @@ struct ProgramTooLarge : std::invalid_argument {
 };
 
 // Chunks of one output and one kind; see Segment. Of pools: how many terms a chunk joins at most, `*` not counted, and
-// the sources whose columns count on top.
+// the sources whose columns count on top. Of bags: the lists.
 struct SegmentPlan {
   ChunkKind kind;
   Read read;
@@ -39,12 +39,14 @@ struct LookupDevicePlan {
   std::vector<uint32_t> chunk_lines;
   std::vector<PoolChunk> pool_chunks;
   std::vector<PlainPool> plain_pools;
+  std::vector<BagChunk> bag_chunks;
   std::vector<Pool> pools;
   std::vector<Group> groups;
   std::vector<Lookup> terms;
   std::vector<Weight> weights;
   std::vector<Steps> steps;
   std::vector<SegmentPlan> segments;
+  std::vector<SegmentPlan> bag_segments;  // launched apart from the others
 
   // The words of a call: sources (one with a dynamic number of columns takes a second word for it), then the tables
   // that a call may change.

@@ -1,3 +1,4 @@
+#include "lookup_bags.cuh"
 #include "lookup_kernel.cuh"
 #include "lookup_launch.h"
 
@@ -24,6 +25,11 @@ const void* PlainPoolKernelFor(uint32_t element_bytes) {
 const void* LookupKernelFor(uint32_t element_bytes) {
   if (element_bytes == 4) return reinterpret_cast<const void*>(&LookupKernel<kGeneralRows, float>);
   return reinterpret_cast<const void*>(&LookupKernel<kGeneralRows, __half>);
+}
+
+const void* BagKernelFor(uint32_t element_bytes) {
+  if (element_bytes == 4) return reinterpret_cast<const void*>(&BagKernel<float>);
+  return reinterpret_cast<const void*>(&BagKernel<__half>);
 }
 
 cudaError_t LaunchLookup(const void* kernel, uint32_t blocks, const LookupArguments& arguments, const Words& words,

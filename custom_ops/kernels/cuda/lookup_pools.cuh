@@ -11,8 +11,6 @@
 
 namespace dpiframe::cuda {
 
-constexpr unsigned kWholeWarp = 0xffffffffu;
-
 // A chunk of a pool in one output row.
 struct PoolPlace {
   PoolChunk chunk;
@@ -164,20 +162,6 @@ __device__ __forceinline__ void PoolByThread(const LookupArguments& a, const Wor
     }
   }
   StorePool<Element, kBytes>(segment, place, &totals);
-}
-
-template <int kBytes>
-__device__ __forceinline__ Vector<kBytes> FromLane(const Vector<kBytes>& vector, int lane) {
-  if constexpr (kBytes == 2) {
-    return static_cast<uint16_t>(__shfl_sync(kWholeWarp, static_cast<uint32_t>(vector), lane));
-  } else {
-    Vector<kBytes> result;
-    const uint32_t* from = reinterpret_cast<const uint32_t*>(&vector);
-    uint32_t* to = reinterpret_cast<uint32_t*>(&result);
-#pragma unroll
-    for (int k = 0; k < kBytes / 4; ++k) to[k] = __shfl_sync(kWholeWarp, from[k], lane);
-    return result;
-  }
 }
 
 // Chunks by a warp: lane t * n + j looks up every 2^lanes_log2-th term of the warp's chunk j, n being how many it has.

@@ -17,6 +17,7 @@ namespace dpiframe::cuda {
 constexpr int kInlineWords = 384;  // so many words travel as kernel parameters, the limit for all of which is 4 KB
 constexpr int kMaxSegments = 12;   // of one launch, for the same reason
 constexpr int kBlockThreads = 256;
+constexpr int kBagBatch = 8;  // ids of a bag that a thread looks up at a time
 
 // How a value of a source is read. A constant id is not read at all.
 enum class Read : uint8_t { kInt32, kInt64, kFloat32, kFloat64, kFloat16, kConstant };
@@ -147,6 +148,26 @@ struct alignas(16) PlainPool {
   uint32_t line_step;
 };
 
+// A chunk of a bag, which pools as many ids of a list as the row has. The list's length stands in the word behind its
+// address.
+struct alignas(16) BagChunk {
+  Lookup lookup;
+  int64_t padding;  // the row of the table that is left out, or -1
+  uint32_t offsets_column;
+  uint32_t offsets_columns;  // as in Lookup
+  uint32_t line;
+  int32_t offsets_steps;  // index into the list of steps, or -1
+  uint16_t offsets_word;
+  uint16_t weights_word;
+  Read offsets_read;
+  Read weights_read;  // kConstant: there are none
+  uint8_t bounds;     // one offset more than rows
+  uint8_t lowest;     // a bag without ids gives -inf
+  PoolRule rule;
+  uint16_t unused[3];
+  uint64_t unused_too;
+};
+
 // A plain chunk looks a row up in a table with a fixed address and at most 2^32 rows, by an int32 or int64 to which a
 // number may be added; any other looked-up row is a general one.
 enum class ChunkKind : uint32_t {
@@ -165,7 +186,9 @@ enum class ChunkKind : uint32_t {
   kPool16,
   kPoolElement,
   kPlainPool16,
-  kPlainPoolElement
+  kPlainPoolElement,
+  kBag16,
+  kBagElement
 };
 
 // Smaller chunks are filled for more rows at a time, to keep as many bytes of loads in flight.
@@ -184,7 +207,7 @@ struct Segment {
   uint32_t first_chunk;
   uint32_t chunk_count;
   Divisor by_chunk_count;
-  uint32_t lanes_log2;  // of pools: how many threads share the terms of a chunk
+  uint32_t lanes_log2;  // of pools and bags: how many threads share the terms of a chunk
   uint32_t pool_rows;   // of plain pools: for how many rows a thread fills a chunk, 4 at most
   Read read;            // of plain chunks and pools: that of all
   bool column_layout;   // of plain chunks: that of all sources
@@ -208,6 +231,7 @@ struct LookupArguments {
   const uint32_t* chunk_lines;
   const PoolChunk* pool_chunks;
   const PlainPool* plain_pools;
+  const BagChunk* bag_chunks;
   const Pool* pools;
   const Group* groups;
   const Lookup* terms;
@@ -224,7 +248,7 @@ struct Words {
 };
 
 static_assert(sizeof(Lookup) == 32 && sizeof(Weight) == 32 && sizeof(Group) == 16 && sizeof(Pool) == 16 &&
-              sizeof(PlainPool) == 64);
+              sizeof(PlainPool) == 64 && sizeof(BagChunk) == 80);
 static_assert(sizeof(LookupArguments) + sizeof(Words) <= 4096);
 
 }  // namespace dpiframe::cuda

@@ -76,6 +76,17 @@ class Totals {
     }
   }
 
+  // What a bag gives: its sum divided by a number, or one value for all elements.
+  __device__ __forceinline__ void DivideBy(float divisor) {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) values_[k] = __fdiv_rn(values_[k], divisor);
+  }
+
+  __device__ __forceinline__ void Set(float value) {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) values_[k] = value;
+  }
+
   __device__ __forceinline__ Vector<kBytes> Result(const Pooling& pooling) {
     if (pooling.rule == PoolRule::kMean) {
       const float divisor = __fadd_rn(weight_, pooling.x);
