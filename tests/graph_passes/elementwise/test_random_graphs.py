@@ -12,7 +12,7 @@ from tests.graph_passes.elementwise.programs import near, programs_mean_their_bo
 from tests.graph_passes.elementwise.random_graphs import RandomGraph, random_graphs
 from tests.graph_passes.harness import optimize, session
 
-CASES = int(os.environ.get("DPIFRAME_CASES", "500"))
+CASES = int(os.environ.get("DPIFRAME_CASES", "700"))
 PROVIDERS = st.sampled_from(["cuda", "cuda", "cpu"])
 """Groups are formed for CUDA wherever they save a launch; what is formed must run on a CPU all the same."""
 LENGTHS = st.fixed_dictionaries({"b": st.sampled_from([0, 1, 2, 5]), "l": st.sampled_from([1, 3])})
