@@ -189,7 +189,8 @@ __device__ __forceinline__ float Pow(float x, float y) { return powf(x, y); }
 __device__ __forceinline__ double Pow(double x, double y) { return pow(x, y); }
 template <typename T>
 __device__ __forceinline__ T Sigmoid(T x) {
-  return T(1) / (T(1) + Exp(-x));
+  const T e = Exp(-Abs(x));  // never overflows, so that small results keep their digits
+  return (x < T(0) ? e : T(1)) / (T(1) + e);
 }
 
 // x * y + z in one rounding, for sums of products only.

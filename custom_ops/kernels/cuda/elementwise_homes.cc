@@ -18,7 +18,7 @@ constexpr int64_t kMaxLaneRegisters = 32;  // of a value
 constexpr int64_t kMaxAllRegisters = 96;   // of all
 constexpr int64_t kMaxStagedBytes = 8192;  // of an input
 constexpr size_t kManyReads = 48;
-constexpr double kReadCost = 2, kWriteCost = 2, kWaitCost = 64;
+constexpr double kReadCost = 3, kWriteCost = 2, kWaitCost = 64;
 
 }  // namespace
 

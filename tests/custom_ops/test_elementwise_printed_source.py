@@ -1,0 +1,108 @@
+"""Printed kernels without a GPU: nvcc compiles them, and run on the CPU they agree with the numpy reference."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from dpiframe.custom_ops.elementwise_operators import ANY
+from tests.custom_ops import elementwise_reference
+from tests.custom_ops.elementwise_programs import Case, Generator, cases
+from tests.custom_ops.printed_kernels import CpuKernel
+from tests.custom_ops.test_elementwise_schedule import CROSS, INTERACTION, SECOND_ORDER, SOFTMAX, kernels
+
+TEAMS = [0, 0, 1, 2, 4, 8, 16, 32, 128, 256]
+PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+
+
+def check(case: Case, folder: Path, lanes: int, vectors: bool = True) -> None:
+    kernel = CpuKernel(kernels, case.program, folder, lanes, vectors)
+    outputs = kernel.run(case.inputs)
+    elementwise_reference.compare(case.program, case.inputs, outputs)
+    for output, backwards in zip(outputs, kernel.run(case.inputs, backwards=True), strict=True):
+        assert output.tobytes() == backwards.tobytes()
+
+
+def test_random_programs(tmp_path: Path) -> None:
+    @settings(max_examples=40, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
+    @given(cases(), st.sampled_from(TEAMS), st.booleans())
+    def agree(case: Case, lanes: int, vectors: bool) -> None:
+        check(case, tmp_path, lanes, vectors)
+
+    agree()
+
+
+# Found by random programs: a join whose vectors straddle its parts, kept in memory.
+@pytest.mark.parametrize(("seed", "lanes"), [(888996, 4)])
+def test_programs_that_failed(seed: int, lanes: int, tmp_path: Path) -> None:
+    check(Generator(seed).case(), tmp_path, lanes)
+
+
+@pytest.mark.parametrize("lanes", [0, 1, 4, 32, 128])
+@pytest.mark.parametrize("text", [SECOND_ORDER, SOFTMAX, CROSS, INTERACTION, SOFTMAX.replace("48", "9000")])
+def test_parts_of_models(text: str, lanes: int, tmp_path: Path) -> None:
+    random = np.random.default_rng(lanes)
+    inputs = []
+    for line in text.splitlines():
+        if line.startswith("input"):
+            rows = (33,) if line.split()[2] == "x" else ()
+            inputs.append(random.standard_normal((*rows, *map(int, line.split()[3:]))).astype(np.float32))
+    for vectors in (True, False):
+        check(Case(text, inputs), tmp_path, lanes, vectors)
+
+
+@pytest.mark.parametrize("count", [490, 500, 700])
+def test_more_addresses_than_parameters_hold(count: int, tmp_path: Path) -> None:
+    text = "elementwise 1\nrows 1\n" + "input f32 x 2\n" * count
+    text += f"join f32 {2 * count} : 0 {' '.join(map(str, range(count)))}\noutput {count}\n"
+    source = kernels.print_elementwise(text)
+    assert ("const Arguments* table" in source) == (count >= 500)
+    random = np.random.default_rng(0)
+    check(Case(text, [random.standard_normal((3, 2)).astype(np.float32) for _ in range(count)]), tmp_path, 0)
+
+
+def test_vectors_only_where_addresses_may_suit_them() -> None:
+    aligned = kernels.print_elementwise(CROSS, 32, True)
+    assert "ReadInput<4>(in0" in aligned
+    assert "ReadInput<4>(in" not in kernels.print_elementwise(CROSS, 32, False)
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_nvcc_compiles_them(tmp_path: Path) -> None:
+    """All types and operators, and programs of each kind of schedule."""
+    texts = [SECOND_ORDER, SOFTMAX, CROSS, INTERACTION]
+    for number, kinds in enumerate([ANY, ANY, ("f16",), ("f64", "i64"), ("i32", "bool")]):
+        texts.append(Generator(number, kinds, 60).case().program)
+    for number, text in enumerate(texts):
+        source = tmp_path / f"kernel{number}.cu"
+        source.write_text(kernels.print_elementwise(text, 0 if number % 2 else 32))
+        command = [
+            "nvcc",
+            "-std=c++17",
+            "-arch=sm_90",
+            "--fmad=false",
+            "-cubin",
+            "-o",
+            str(tmp_path / "out"),
+            str(source),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+def test_operators_are_spelled_as_the_table_says() -> None:
+    from dpiframe.custom_ops.elementwise_operators import OPERATORS
+
+    for operator in OPERATORS:
+        kind = operator.types[0]
+        operands = "1 0 0" if operator.name == "where" else "0 0 0"[: 2 * operator.arity - 1]
+        text = f"elementwise 1\nrows 1\ninput {kind} x 4\ninput bool x 4\n"
+        text += f"{operator.name} {'bool' if operator.gives_bool else kind} 4 : {operands}\noutput 2\n"
+        assert f"return ({operator.code});" in kernels.print_elementwise(text)
