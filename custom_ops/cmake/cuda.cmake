@@ -2,7 +2,7 @@
 # nvidia-cuda-cccl); else the library holds the CPU's kernels alone. DPIFRAME_CUDA=OFF leaves it out, ON insists on it.
 set(DPIFRAME_CUDA AUTO CACHE STRING "Whether to compile the CUDA kernels: AUTO, ON or OFF")
 set(DPIFRAME_CUDA_ARCHITECTURES "" CACHE STRING
-  "GPU architectures of the CUDA kernels, as 90 or 80;90; by default all that nvcc knows of 80, 86, 89, 90, 100 and 120")
+  "GPU architectures of the CUDA kernels, as 90 or 80;90; by default 80, 86, 89, 90, 100 and 120")
 
 set(DPIFRAME_WITH_CUDA OFF)
 if(DPIFRAME_CUDA)
@@ -30,15 +30,15 @@ endif()
 # A compiler without a GPU to look at can't guess an architecture; ours are set on the target below.
 set(CMAKE_CUDA_ARCHITECTURES OFF)
 enable_language(CUDA)
+# Its runtime is the first that loads kernels which were compiled while the program runs.
+if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.8)
+  message(FATAL_ERROR "nvcc ${CMAKE_CUDA_COMPILER_VERSION} is too old: 12.8 is needed, or DPIFRAME_CUDA=OFF")
+endif()
 
 set(architectures ${DPIFRAME_CUDA_ARCHITECTURES})
 if(NOT architectures)
-  # The last of each list also brings PTX, which the driver compiles for newer GPUs.
-  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
-    set(architectures 80-real 86-real 89-real 90-real 100 120)
-  else()
-    set(architectures 80-real 86-real 89-real 90)
-  endif()
+  # The last two also bring PTX, which the driver compiles for newer GPUs.
+  set(architectures 80-real 86-real 89-real 90-real 100 120)
 endif()
 message(STATUS "dpiframe: CPU and CUDA kernels (nvcc ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${architectures})")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -74,15 +75,20 @@ def test_vectors_only_where_addresses_may_suit_them() -> None:
     assert "ReadInput<4>(in" not in kernels.print_elementwise(CROSS, 32, False)
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
-def test_nvcc_compiles_them(tmp_path: Path) -> None:
+def sources() -> Iterator[str]:
     """All types and operators, and programs of each kind of schedule."""
     texts = [SECOND_ORDER, SOFTMAX, CROSS, INTERACTION]
     for number, kinds in enumerate([ANY, ANY, ("f16",), ("f64", "i64"), ("i32", "bool")]):
         texts.append(Generator(number, kinds, 60).case().program)
     for number, text in enumerate(texts):
+        yield kernels.print_elementwise(text, 0 if number % 2 else 32)
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_nvcc_compiles_them(tmp_path: Path) -> None:
+    for number, text in enumerate(sources()):
         source = tmp_path / f"kernel{number}.cu"
-        source.write_text(kernels.print_elementwise(text, 0 if number % 2 else 32))
+        source.write_text(text)
         command = [
             "nvcc",
             "-std=c++17",
@@ -95,6 +101,20 @@ def test_nvcc_compiles_them(tmp_path: Path) -> None:
         ]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+
+
+def test_nvrtc_compiles_them() -> None:
+    """For the capability that is asked for, or as PTX for one that is newer than the compiler."""
+    try:
+        kernels.compile_source("", 90)
+    except RuntimeError as error:
+        if "there is no NVRTC" in str(error):
+            pytest.skip(str(error))
+    for source in sources():
+        assert kernels.compile_source(source, 90).startswith(b"\x7fELF")
+    assert b".target" in kernels.compile_source(kernels.print_elementwise(CROSS), 999)
+    with pytest.raises(RuntimeError, match="expected"):
+        kernels.compile_source("int x", 90)
 
 
 def test_operators_are_spelled_as_the_table_says() -> None:
