@@ -62,8 +62,15 @@ struct Stage {
   }
 };
 
-// The products of a chunk, added to the sums. `Rows`: what stands for the rows of a step, in registers or shared
-// memory.
+// Keeps what is computed with registers on its side of this line: to the compiler, a product is there once it was
+// begun.
+template <int kCount>
+__device__ __forceinline__ void Hold(float (&values)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(values[i]));
+}
+
+// The products of a chunk, to be added to the sums.
 template <class Tile>
 class ChunkProducts {
  public:
@@ -87,8 +94,10 @@ class ChunkProducts {
     if constexpr (kGoOn) {
       WaitForProducts<0>();
       end_turn();
+      Hold(products_);
 #pragma unroll
       for (int i = 0; i < kSums; ++i) products_[i] *= 1.0f / kRestScale;
+      Hold(products_);
       BeginProducts();
     }
 #pragma unroll
@@ -101,6 +110,8 @@ class ChunkProducts {
       end_turn();
     }
     WaitForProducts<0>();
+    Hold(products_);
+    if constexpr (Tile::kSeparate) Hold(small_);
   }
 
   // `unscale`: of rows g and g + 8.
