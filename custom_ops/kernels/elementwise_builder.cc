@@ -40,12 +40,18 @@ ElementwiseBuilder::ElementwiseBuilder(const ElementwiseProgram& program, const 
       placements_(PlaceValues(program, constant_inputs)),
       resolved_(program.values.size()),
       layouts_(program.values.size()),
-      delayed_(program.values.size()) {}
+      delayed_(program.values.size()),
+      first_(program.values.size(), -1) {}
 
 Schedule ElementwiseBuilder::Build() {
   const int count = static_cast<int>(program_.values.size());
   for (int value = 0; value < count; ++value) {
     if (Placement(value).needed && FusesIntoSum(value)) delayed_[static_cast<size_t>(Value(value).operands[0])] = true;
+  }
+  for (int value = count; value-- > 0;) {
+    const int first = Placement(value).needed ? FirstOfPair(value) : -1;
+    first_[static_cast<size_t>(value)] = first;
+    if (first >= 0) delayed_[static_cast<size_t>(first)] = true;
   }
   for (int value = 0; value < count; ++value) {
     if (Placement(value).needed && !delayed_[static_cast<size_t>(value)]) BuildValue(value);

@@ -62,15 +62,17 @@ class ElementwiseBuilder {
   void FillOutput(size_t output);
 
   // An operator or cast: reads its operands in whatever way the leaf can.
-  void EmitElementwise(int value, ElementwiseOp op, const std::vector<int>& operands, unsigned always_spread);
-  Leaf ElementLeaf(int value, ElementwiseOp op, unsigned broadcast) const;
+  void EmitElementwise(int value, const std::vector<int>& operands, unsigned always_spread);
+  Leaf ElementLeaf(int value, unsigned broadcast) const;
   bool ReadsSlowly(int operand, int value, const Axes& axes) const;
   void EmitCopy(int phase, const Access& to, const Access& from, const Sizes& sizes, int64_t bytes);
   void EmitHalves(int phase, const Access& to, const Access& from, const Sizes& sizes, Leaf leaf);
   void EmitRound(int value);
   // The factors of a product; none of another value. A square is one, however it is written.
   std::vector<int> FactorsOf(int value) const;
+  ElementwiseOp OperatorOf(int value) const;
   bool FusesIntoSum(int value) const;
+  int FirstOfPair(int value) const;
   bool EmitSumOfProducts(int value);
   int64_t PaddedColumns(int64_t columns, int64_t bytes) const;
   bool PadColumns(int value, const Axes& axes);
@@ -86,7 +88,8 @@ class ElementwiseBuilder {
   std::vector<Layout> layouts_;
   std::map<std::pair<int, Sizes>, Layout> dense_;
   std::map<int, int> repeated_;  // storages of fewer row axes, by storage
-  std::vector<bool> delayed_;    // products that the sum over them takes in
+  std::vector<bool> delayed_;    // values that the one line which reads them takes in
+  std::vector<int> first_;       // the operand that a line takes in as the first of two operators, -1 if none
   std::vector<Constant> constants_;
   Schedule schedule_;
 };

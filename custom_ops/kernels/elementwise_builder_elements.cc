@@ -63,22 +63,51 @@ std::vector<int> ElementwiseBuilder::FactorsOf(int value) const {
   return squares ? std::vector<int>{made.operands[0], made.operands[0]} : std::vector<int>{};
 }
 
+ElementwiseOp ElementwiseBuilder::OperatorOf(int value) const {
+  return FactorsOf(value).empty() ? Value(value).op : ElementwiseOp::kMul;
+}
+
+// An operand that a line can take in, so that it never goes through memory.
+int ElementwiseBuilder::FirstOfPair(int value) const {
+  const auto simple = [&](int candidate) {
+    const ElementwiseValue& made = Value(candidate);
+    if (made.kind != ValueKind::kOperator || made.type != ScalarType::kFloat32) return false;
+    const ElementwiseOp op = OperatorOf(candidate);
+    return op == ElementwiseOp::kAdd || op == ElementwiseOp::kSub || op == ElementwiseOp::kMul;
+  };
+  if (!simple(value) || delayed_[static_cast<size_t>(value)]) return -1;
+  for (const int operand : Value(value).operands) {
+    if (simple(operand) && !delayed_[static_cast<size_t>(operand)] && Placement(operand).uses == 1 &&
+        PhaseOf(operand) == PhaseOf(value) && Value(operand).sizes == Value(value).sizes) {
+      return operand;
+    }
+  }
+  return -1;
+}
+
 void ElementwiseBuilder::BuildOperator(int value) {
   const ElementwiseValue& made = Value(value);
-  const std::vector<int> factors = FactorsOf(value);
-  const ElementwiseOp op = factors.empty() ? made.op : ElementwiseOp::kMul;
-  const std::vector<int>& operands = factors.empty() ? made.operands : factors;
+  const int first = first_[static_cast<size_t>(value)];
+  const auto operands_of = [&](int of) { return FactorsOf(of).empty() ? Value(of).operands : FactorsOf(of); };
+  std::vector<int> operands = operands_of(value);
+  if (first >= 0) {
+    const int other = operands[operands[0] == first ? 1 : 0];
+    operands = operands_of(first);
+    operands.push_back(other);
+  }
   // There is no leaf for a condition that is one element along the inner axis.
-  EmitElementwise(value, op, operands, op == ElementwiseOp::kWhere ? 1 : 0);
+  EmitElementwise(value, operands, made.op == ElementwiseOp::kWhere ? 1 : 0);
   if (made.type == ScalarType::kFloat16 && !GivesHalves(made.op)) EmitRound(value);
 }
 
-void ElementwiseBuilder::BuildCast(int value) { EmitElementwise(value, {}, Value(value).operands, 1); }
+void ElementwiseBuilder::BuildCast(int value) { EmitElementwise(value, Value(value).operands, 1); }
 
-Leaf ElementwiseBuilder::ElementLeaf(int value, ElementwiseOp op, unsigned broadcast) const {
+Leaf ElementwiseBuilder::ElementLeaf(int value, unsigned broadcast) const {
   const ElementwiseValue& made = Value(value);
   if (made.kind == ValueKind::kCast) return leaves_.cast(Value(made.operands[0]).type, made.type);
-  return leaves_.operation(op, StoredOf(Value(made.operands.back()).type), broadcast);
+  const int first = first_[static_cast<size_t>(value)];
+  if (first >= 0) return leaves_.pair(OperatorOf(first), OperatorOf(value), made.operands[0] != first, broadcast);
+  return leaves_.operation(OperatorOf(value), StoredOf(Value(made.operands.back()).type), broadcast);
 }
 
 // Whether the value that all rows share is better read in the result's full size.
@@ -89,9 +118,8 @@ bool ElementwiseBuilder::ReadsSlowly(int operand, int value, const Axes& axes) c
          !axes.empty() && axes.back().size < kShortLoop;
 }
 
-// op: of operators. always_spread: operands, by bit, that must not be single elements along the inner axis.
-void ElementwiseBuilder::EmitElementwise(int value, ElementwiseOp op, const std::vector<int>& operands,
-                                         unsigned always_spread) {
+// always_spread: operands, by bit, that must not be single elements along the inner axis.
+void ElementwiseBuilder::EmitElementwise(int value, const std::vector<int>& operands, unsigned always_spread) {
   const ElementwiseValue& made = Value(value);
   const int phase = PhaseOf(value);
   const int64_t bytes = BytesOf(value);
@@ -145,7 +173,7 @@ void ElementwiseBuilder::EmitElementwise(int value, ElementwiseOp op, const std:
   }
   axes = make_axes();
   Step step;
-  step.leaf = ElementLeaf(value, op, broadcast);
+  step.leaf = ElementLeaf(value, broadcast);
   SetAxes(accesses, axes, 2, &step);
   for (size_t k = 1; k < accesses.size(); ++k) {
     bool same = accesses[k].row_stride == accesses[0].row_stride && accesses[k].offset == accesses[0].offset;

@@ -51,6 +51,9 @@ struct LeafTable {
   // Two axes. Bit i of `broadcast`: operand i is a single element along the inner axis; the others, and the result,
   // are contiguous along it. At most one operand of two and any but the condition of `where` may be broadcast.
   Leaf (*operation)(ElementwiseOp op, Stored type, unsigned broadcast);
+  // The same for two of add, sub and mul on floats: of operands x, y and z the first takes x and y, the second its
+  // result and z, or z and its result if `reversed`.
+  Leaf (*pair)(ElementwiseOp first, ElementwiseOp second, bool reversed, unsigned broadcast);
   // Two axes, the inner contiguous.
   Leaf (*cast)(ScalarType from, ScalarType to);
   Leaf round_to_half;  // floats to those that a half holds

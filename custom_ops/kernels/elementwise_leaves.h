@@ -13,6 +13,7 @@ namespace {
 const LeafTable kLeaves = {
     kVectorBytes,
     FindOperation,
+    FindPair,
     FindCast,
     HalvesLeaf<HalfStep::kRound>,
     HalvesLeaf<HalfStep::kLoad>,
