@@ -399,6 +399,8 @@ class _Reader:
         length = self.found.length(rows.ids)
         vector, first = _without_slices(begin.vector, begin.add)
         other_vector, second = _without_slices(end.vector, end.add)
+        if second == first and _follows(vector, other_vector):
+            other_vector, second = vector, first + 1
         if vector is not other_vector or (first, second) != (0, 1) or length is None:
             raise NotABagError("its rows don't lie between one offset and the next")
         offsets, bounds = self._split(vector, length)
@@ -459,6 +461,13 @@ def _without_slices(vector: gs.Tensor, add: int) -> tuple[gs.Tensor, int]:
     if start is None or start < 0 or end is None or end < _END or axis != 0 or step != 1:
         return vector, add
     return _without_slices(node.inputs[0], add + start)
+
+
+def _follows(vector: gs.Tensor, ends: gs.Tensor) -> bool:
+    """Whether `ends` is `vector[1:]`, both of them constants."""
+    if not is_small_constant(vector, _SMALL) or not is_small_constant(ends, _SMALL):
+        return False
+    return vector is not ends and np.array_equal(values_of(vector)[1:], values_of(ends))
 
 
 def _zeros(value: Any) -> int | None:

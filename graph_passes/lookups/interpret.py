@@ -310,7 +310,7 @@ class Interpreter:
         if value is None or not isinstance(atom, Id) or value.axes != (0,):
             value = source_value(tensor, self.atoms)
             atom = self.atoms.of_code(value.codes.item()) if value is not None and value.codes.shape == (1,) else None
-        if value is None or not isinstance(atom, Id) or isinstance(tensor, gs.Constant):
+        if value is None or not isinstance(atom, Id):
             return None
         return atom, bag_count(value.dims[0], bag.bounds)
 
