@@ -31,7 +31,7 @@ SLOWER = {
 SHORT_RUN = 0.8
 """To read an element of a view in which only two or three lie beside each other in its operand."""
 SHORT_MAXIMUM = 7.0
-"""The largest or smallest of a few neighbours, in a row that is too long for the tiles that short ones are turned in."""
+"""The largest or smallest of a few neighbours, in a row that is too long for the tiles that turn short ones."""
 FEW = 16
 TILE = 256
 

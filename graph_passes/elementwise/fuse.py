@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.elementwise.body import elementwise_body
@@ -10,7 +12,7 @@ from dpiframe.graph_passes.elementwise.groups import find_groups
 from dpiframe.graph_passes.elementwise.lines import RefusedError
 from dpiframe.graph_passes.elementwise.lower import Lowered, Lowering
 from dpiframe.graph_passes.elementwise.rows import Axes, fixed_batch
-from dpiframe.graph_passes.elementwise.trim import given, pieces, trimmed
+from dpiframe.graph_passes.elementwise.trim import given, halves, pieces, trimmed
 from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_function
 from dpiframe.graph_passes.graphs import Node, node_label, set_producer, tidy
 from dpiframe.graph_passes.lookups.body import MIN_OPSET
@@ -55,11 +57,19 @@ def _fuse_graph(graph: gs.Graph, bench: Workbench, lowering: Lowering, outputs: 
     accepted = _accepted(graph, bench, lowering, report)
     groups = find_groups(graph, accepted, lambda nodes: work(nodes) <= WAITING[bench.provider])
     for group in groups:
-        for nodes in pieces(trimmed(group.nodes, outputs)):
+        waiting = deque(pieces(trimmed(group.nodes, outputs)))
+        while waiting:
+            nodes = waiting.popleft()
             try:
                 reason = _fuse(graph, bench, lowering, group.axes, nodes, outputs, report)
-            except (RefusedError, PoolExhaustedError) as error:
+            except PoolExhaustedError as error:
                 reason = str(error)
+            except RefusedError as error:
+                # each node is fine, so it is their number, or how they go together
+                reason = None
+                waiting.extendleft(halves(nodes)[::-1])
+                if len(nodes) <= 2:
+                    reason = str(error)
             if reason is not None and len(nodes) > 1:
                 report.refuse(node_label(nodes[-1]), reason)
     tidy(graph)

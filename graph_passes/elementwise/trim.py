@@ -31,6 +31,12 @@ def pieces(nodes: list[Node]) -> Iterator[list[Node]]:
         yield nodes[first : first + MAX_NODES]
 
 
+def halves(nodes: list[Node]) -> list[list[Node]]:
+    """The group in two parts; none where a part would be a single node."""
+    middle = len(nodes) // 2
+    return [nodes[:middle], nodes[middle:]] if len(nodes) > 2 else []
+
+
 def given(nodes: list[Node], outputs: Collection[int]) -> list[gs.Tensor]:
     """The tensors that something outside reads."""
     inside = {id(node) for node in nodes}

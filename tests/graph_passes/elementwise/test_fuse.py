@@ -517,6 +517,28 @@ def test_a_group_larger_than_a_program() -> None:
     agree(model, result, {"n0": floats(3, 4)}, tolerance=TOLERANCE, reference=False)
 
 
+def test_a_group_of_more_lines_than_a_program_holds() -> None:
+    """Fewer nodes than may be in a group, of several lines each."""
+    nodes = " ".join(f'n{i + 1} = Gelu<approximate="tanh">(n{i})' for i in range(500))
+    model = parse(f"(float[b,2] n0) => (float[b,2] y) {{ {nodes} y = Neg(n500) }}")
+    result = optimize(model, provider="cuda")
+    names = op_types(result.model)
+    assert len(names) == 2
+    assert all(name.startswith("FusedElementwise") for name in names)
+    agree(model, result, {"n0": floats(3, 2)}, tolerance=TOLERANCE, reference=False)
+
+
+def test_a_tensor_that_is_read_in_two_ways() -> None:
+    """With a fixed batch, [4,4] is rows beside a matrix, and a weight beside more axes than it has."""
+    model = parse(
+        """(float[4,4] x, float[4,4,4] z) => (float[4,4] y, float[4,4,4] v) {
+            a = Exp(x) y = Mul(a, x) c = Exp(z) v = Mul(c, x)
+        }"""
+    )
+    result = fused(model, {"x": floats(4, 4), "z": floats(4, 4, 4)})
+    assert all(name.startswith("FusedElementwise") for name in op_types(result.model))
+
+
 def test_tables_are_not_read() -> None:
     """A weight beside the file stays there."""
     model = parse("(float[b,4] x) => (float[b,4] y) { a = Exp(x) c = Mul(a, w) y = Add(c, x) }", w=floats(4))

@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from dpiframe.graph_passes.elementwise import trim
-from dpiframe.graph_passes.elementwise.trim import given, is_given, pieces, trimmed
+from dpiframe.graph_passes.elementwise.trim import given, halves, is_given, pieces, trimmed
 from dpiframe.graph_passes.graphs import Node
 from dpiframe.graph_passes.workbench import Workbench
 from tests.graph_passes.harness import parse
@@ -106,3 +106,11 @@ def test_pieces_of_a_large_group(limit: int, want: list[int], monkeypatch: pytes
     parts = list(pieces(nodes))
     assert [len(part) for part in parts] == want
     assert [node.name for part in parts for node in part] == list("0123456")
+
+
+@pytest.mark.parametrize(("count", "want"), [(1, []), (2, []), (3, [1, 2]), (7, [3, 4]), (8, [4, 4])])
+def test_halves(count: int, want: list[int]) -> None:
+    nodes = [Node("Relu", name=str(index)) for index in range(count)]
+    parts = halves(nodes)
+    assert [len(part) for part in parts] == want
+    assert [node for part in parts for node in part] == (nodes if want else [])
