@@ -457,7 +457,7 @@ def _without_slices(vector: gs.Tensor, add: int) -> tuple[gs.Tensor, int]:
     if node is None or node.op != "Slice":
         return vector, add
     operands = [constant_integer(tensor) for tensor in node.inputs[1:]]
-    start, end, axis, step = (*operands, *(0, 1)[len(operands) - 2 :])
+    start, end, axis, step = [*operands, *[0, 1][len(operands) - 2 :]]
     if start is None or start < 0 or end is None or end < _END or axis != 0 or step != 1:
         return vector, add
     return _without_slices(node.inputs[0], add + start)
