@@ -135,7 +135,7 @@ def cross_layers() -> Case:
             """
         last = at + 2
     inputs = "input f32 x 416\n" + "input f32 - 416 1\ninput f32 - 416\n" * 3
-    weights = {}
+    weights: dict[str, np.ndarray] = {}
     for layer in range(3):
         weights |= {f"w{layer}": weight(416, 1), f"b{layer}": weight(416)}
     return Case(
@@ -361,7 +361,7 @@ CASES = (
 )
 
 
-def runner(model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]], threads: int) -> Callable[[], object]:
+def runner(model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]], threads: int) -> Callable[[], ort.OrtValue]:
     """Inputs and the output bound ahead, as a server with fixed buffers does it."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
@@ -379,7 +379,7 @@ def runner(model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]], threads: 
         bindings.append(binding)
     turn = itertools.cycle(bindings)
 
-    def run() -> object:
+    def run() -> ort.OrtValue:
         session.run_with_iobinding(next(turn))
         return output
 
@@ -388,7 +388,7 @@ def runner(model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]], threads: 
 
 def check(case: Case, feed: dict[str, np.ndarray]) -> None:
     results = [runner(model, [feed], 1)() for model in (case.standard(), case.fused())]
-    wanted, mine = (value.numpy() for value in results)  # type: ignore[attr-defined]
+    wanted, mine = (value.numpy() for value in results)
     assert np.abs(wanted - mine).max() <= 1e-6 * max(1, np.abs(wanted).max()), case.name
 
 
