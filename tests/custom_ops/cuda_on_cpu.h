@@ -13,6 +13,7 @@
 #define __device__
 #define __global__
 #define __forceinline__ inline
+#define __noinline__
 #define __grid_constant__
 #define __launch_bounds__(threads)
 
@@ -122,5 +123,6 @@ To BitCast(From from) {
   std::memcpy(&to, &from, sizeof to);
   return to;
 }
+inline int __float_as_int(float value) { return BitCast<int>(value); }
 inline float __int_as_float(int bits) { return BitCast<float>(bits); }
 inline double __longlong_as_double(long long bits) { return BitCast<double>(bits); }

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpiframe.custom_ops.elementwise_operators import ANY
 from tests.custom_ops import elementwise_reference
-from tests.custom_ops.elementwise_programs import Case, Generator, cases
+from tests.custom_ops.elementwise_programs import Case, Generator, cases, numbers
 from tests.custom_ops.printed_kernels import CpuKernel
 from tests.custom_ops.test_elementwise_schedule import CROSS, INTERACTION, SECOND_ORDER, SOFTMAX, kernels
 
@@ -75,6 +75,24 @@ def test_vectors_only_where_addresses_may_suit_them() -> None:
     assert "ReadInput<4>(in" not in kernels.print_elementwise(CROSS, 32, False)
 
 
+@pytest.mark.parametrize("kind", ["f32", "f16"])
+def test_quotients_are_right_to_the_last_bit(kind: str, tmp_path: Path) -> None:
+    """Divided several at once, of which some may be zero, huge, tiny, infinite or not a number."""
+    text = f"elementwise 1\nrows 1\ninput {kind} x 16\ninput {kind} x 16\ndiv {kind} 16 : 0 1\noutput 2\n"
+    rng = np.random.default_rng(0)
+    x, y = (numbers(rng, kind, (400, 16), special=True) for _ in range(2))
+    x[:100], y[:100] = (numbers(rng, kind, (100, 16), special=False) for _ in range(2))
+    check(Case(text, [x, y]), tmp_path, 0)
+    assert "DivideAll<" in kernels.print_elementwise(text)
+
+
+def test_loads_stand_in_front() -> None:
+    """Those of late operands too, so that all wait together."""
+    text = "elementwise 1\nrows 1\ninput f32 x 8\ninput f32 - 8\ntanh f32 8 : 0\nmul f32 8 : 2 1\noutput 3\n"
+    body = kernels.print_elementwise(text).split('extern "C"')[1]
+    assert body.index("ReadInput<4>(in1") < body.index("OpTanh")
+
+
 def sources() -> Iterator[str]:
     """All types and operators, and programs of each kind of schedule."""
     texts = [SECOND_ORDER, SOFTMAX, CROSS, INTERACTION]
@@ -123,6 +141,6 @@ def test_operators_are_spelled_as_the_table_says() -> None:
     for operator in OPERATORS:
         kind = operator.types[0]
         operands = "1 0 0" if operator.name == "where" else "0 0 0"[: 2 * operator.arity - 1]
-        text = f"elementwise 1\nrows 1\ninput {kind} x 4\ninput bool x 4\n"
-        text += f"{operator.name} {'bool' if operator.gives_bool else kind} 4 : {operands}\noutput 2\n"
+        text = f"elementwise 1\nrows 1\ninput {kind} x 3\ninput bool x 3\n"
+        text += f"{operator.name} {'bool' if operator.gives_bool else kind} 3 : {operands}\noutput 2\n"
         assert f"return ({operator.code});" in kernels.print_elementwise(text)

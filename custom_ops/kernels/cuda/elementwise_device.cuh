@@ -187,10 +187,27 @@ __device__ __forceinline__ float Fmod(float x, float y) { return fmodf(x, y); }
 __device__ __forceinline__ double Fmod(double x, double y) { return fmod(x, y); }
 __device__ __forceinline__ float Pow(float x, float y) { return powf(x, y); }
 __device__ __forceinline__ double Pow(double x, double y) { return pow(x, y); }
-template <typename T>
-__device__ __forceinline__ T Sigmoid(T x) {
-  const T e = Exp(-Abs(x));  // never overflows, so that small results keep their digits
-  return (x < T(0) ? e : T(1)) / (T(1) + e);
+// Of a number from 2^-64 to 2^64, to the last place or nearly so. Without a branch for other numbers, several of these
+// overlap.
+__device__ __forceinline__ float PlainReciprocal(float x) {
+  float guess;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(guess) : "f"(x));
+  return fmaf(guess, fmaf(-x, guess, 1.0f), guess);
+}
+// The quotient of such numbers, correctly rounded, given the divisor's reciprocal.
+__device__ __forceinline__ float PlainQuotient(float x, float y, float reciprocal) {
+  const float guess = x * reciprocal;
+  return fmaf(reciprocal, fmaf(-y, guess, x), guess);
+}
+
+// exp(-|x|) never overflows, so that small results keep their digits.
+__device__ __forceinline__ float Sigmoid(float x) {
+  const float e = expf(-fabsf(x));
+  return PlainQuotient(x < 0.0f ? e : 1.0f, 1.0f + e, PlainReciprocal(1.0f + e));
+}
+__device__ __forceinline__ double Sigmoid(double x) {
+  const double e = exp(-fabs(x));
+  return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 
 // x * y + z in one rounding, for sums of products only.

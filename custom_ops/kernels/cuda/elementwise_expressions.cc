@@ -82,6 +82,33 @@ Parts ExpressionPrinter::PrintMapped(int value, const Index& index, const std::f
   return PrintPlaces(index, [&](const Index& own) { return Print(value, map(own))[0]; });
 }
 
+void ExpressionPrinter::PrintLoads(int number, const Index& index) {
+  std::set<std::string> visited;
+  PrintLoads(number, index, &visited);
+}
+
+void ExpressionPrinter::PrintLoads(int number, const Index& at, std::set<std::string>* visited) {
+  const ElementwiseValue& value = ValueAt(number);
+  const Index index = value.elements == 1 ? Index::Constant(0) : at;
+  if (!visited->insert(std::to_string(number) + "@" + index.Key()).second) return;
+  if (value.kind == ValueKind::kInput) {
+    PrintAnew(number, index);
+    return;
+  }
+  if (value.kind != ValueKind::kOperator && value.kind != ValueKind::kCast && value.kind != ValueKind::kView) return;
+  for (size_t i = 0; i < value.operands.size(); ++i) {
+    const int operand = value.operands[i];
+    if (schedule_.homes[static_cast<size_t>(operand)] != Home::kNowhere) continue;
+    const auto map = [&](const Index& own) { return OperandIndex(program_, value, static_cast<int>(i), own); };
+    const Index mapped = map(index);
+    if (!mapped.opaque()) {
+      PrintLoads(operand, mapped, visited);
+      continue;
+    }
+    for (int place = 0; place < width_; ++place) PrintLoads(operand, map(index.At(place)), visited);
+  }
+}
+
 std::string ExpressionPrinter::Rounded(ScalarType type, const std::string& text) const {
   return type == ScalarType::kFloat16 ? "Rounded<Half>(" + text + ")" : text;
 }
@@ -97,6 +124,10 @@ Parts ExpressionPrinter::PrintOperator(int number, const Index& index) {
     places = std::max(places, operands.back().size());
   }
   const ScalarType from = ValueAt(value.operands.back()).type;
+  const bool is_float = value.type == ScalarType::kFloat32 || value.type == ScalarType::kFloat16;
+  if (places > 1 && is_float && value.kind == ValueKind::kOperator && value.op == ElementwiseOp::kDiv) {
+    return PrintDivision(value, operands);
+  }
   std::string function = "Caster<" + StoredType(value.type) + ", " + StoredType(from) + ">::Cast";
   if (value.kind == ValueKind::kOperator) {
     function = OperatorName(value.op) + "<" + ComputedType(from) + ">";
@@ -113,6 +144,27 @@ Parts ExpressionPrinter::PrintOperator(int number, const Index& index) {
     parts.push_back(NewName("v"));
     Line("const " + ComputedType(value.type) + " " + parts.back() + " = " +
          (rounds ? Rounded(value.type, call) : call) + ";");
+  }
+  return parts;
+}
+
+Parts ExpressionPrinter::PrintDivision(const ElementwiseValue& value, const std::vector<Parts>& operands) {
+  const std::string pack = NewName("pack");
+  std::string line =
+      "const Pack<float, " + std::to_string(width_) + "> " + pack + " = DivideAll<" + std::to_string(width_) + ">({";
+  for (size_t i = 0; i < 2; ++i) {
+    line += i == 0 ? "{" : "}, {{";
+    for (size_t place = 0; place < static_cast<size_t>(width_); ++place) {
+      line += (place > 0 ? ", " : "") + operands[i][operands[i].size() == 1 ? 0 : place];
+    }
+    line += "}";
+  }
+  Line(line + "});");
+  Parts parts;
+  for (int place = 0; place < width_; ++place) {
+    parts.push_back(NewName("v"));
+    Line("const float " + parts.back() + " = " + Rounded(value.type, pack + ".values[" + std::to_string(place) + "]") +
+         ";");
   }
   return parts;
 }

@@ -37,6 +37,10 @@ class ExpressionPrinter {
   // The same for one that is about to be kept.
   Parts PrintAnew(int value, const Index& index);
 
+  // Prints the loads of all inputs that a value is made of, as far as no branch or loop decides about them: loads that
+  // stand in front of long computations wait together.
+  void PrintLoads(int value, const Index& index);
+
   // Prints how the elements at an index of a reduction's operand are added to `totals`, one a place.
   void PrintTotals(const ElementwiseValue& reduction, const Parts& totals,
                    const std::function<Index(const Index&)>& map, const Index& index);
@@ -57,7 +61,9 @@ class ExpressionPrinter {
  private:
   const ElementwiseValue& ValueAt(int value) const { return program_.values[static_cast<size_t>(value)]; }
   std::string NewName(const char* kind) { return kind + std::to_string(++names_); }
+  void PrintLoads(int value, const Index& index, std::set<std::string>* visited);
   Parts PrintOperator(int value, const Index& index);
+  Parts PrintDivision(const ElementwiseValue& value, const std::vector<Parts>& operands);
   Parts PrintInput(int value, const Index& index);
   Parts PrintKept(int value, const Index& index, Home home);
   Parts PrintPick(int value, const Index& index);

@@ -102,6 +102,7 @@ class Printer {
       body_.Line("if (row >= a.rows) return;");
       PrintRow();
       body_.SetWidth(stage.width);
+      PrintLoads(stage);
       PrintOutputs(stage);
       body_.Line("return;");
       body_.Close();
@@ -225,6 +226,18 @@ class Printer {
     return Index::Variable("u", stage.outer / stage.width).Times(stage.width) + Index::Place(stage.width);
   }
 
+  void PrintLoads(const Stage& stage) {
+    for (const int number : stage.values) {
+      const ElementwiseValue& value = ValueAt(number);
+      const int read = value.kind == ValueKind::kReduce ? value.operands[0] : number;
+      if (read == number || HomeOf(read) == Home::kNowhere) body_.PrintLoads(read, ElementOf(stage));
+    }
+    for (const int output : stage.outputs) {
+      const int number = program_.outputs[static_cast<size_t>(output)];
+      if (HomeOf(number) == Home::kNowhere) body_.PrintLoads(number, ElementOf(stage));
+    }
+  }
+
   void PrintElements(const Stage& stage) {
     const int64_t units = stage.outer / stage.width;
     const int64_t rounds = Rounds(units, schedule_.lanes);
@@ -241,6 +254,7 @@ class Printer {
     body_.Line("const unsigned u = k * " + Number(schedule_.lanes) + " + lane;");
     const bool guarded = units % schedule_.lanes != 0;
     if (guarded) body_.Open("if (u < " + Number(units) + ")");
+    PrintLoads(stage);
     for (size_t i = 0; i < stage.values.size(); ++i) {
       const ElementwiseValue& value = ValueAt(stage.values[i]);
       if (value.kind == ValueKind::kReduce) {

@@ -62,6 +62,29 @@ __device__ __forceinline__ unsigned Skewed(unsigned i) {
   return i + i / (128 / sizeof(S)) * (16 / sizeof(S));
 }
 
+// Neither zero nor far from 1.
+__device__ __forceinline__ bool IsPlain(float x) {
+  return ((static_cast<unsigned>(__float_as_int(x)) >> 23 & 0xffu) - 64u) < 126u;
+}
+static __device__ __noinline__ float Quotient(float x, float y) { return x / y; }
+
+// Quotients, correctly rounded. One branch for all of them, rather than one for each, lets the divisions overlap.
+template <int kCount>
+__device__ __forceinline__ Pack<float, kCount> DivideAll(const Pack<float, kCount>& x, const Pack<float, kCount>& y) {
+  Pack<float, kCount> quotients;
+  bool plain = true;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    plain &= IsPlain(x.values[i]) && IsPlain(y.values[i]);
+    quotients.values[i] = PlainQuotient(x.values[i], y.values[i], PlainReciprocal(y.values[i]));
+  }
+  if (!plain) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) quotients.values[i] = Quotient(x.values[i], y.values[i]);
+  }
+  return quotients;
+}
+
 // The result of kLanes lanes of a warp that are kDistance apart; all of them get it.
 template <typename Rule, int kLanes, int kDistance, typename T>
 __device__ __forceinline__ T AcrossLanes(T value) {
