@@ -13,10 +13,10 @@ NODE = 300.0
 PASS = 0.06
 """To write an element and read it again."""
 SLOWER = {
-    "sigmoid": 0.2,
+    "sigmoid": 0.15,
     "tanh": 0.2,
     "exp": 0.1,
-    "erf": 0.5,
+    "erf": 0.3,
     "sin": 2.5,
     "cos": 2.5,
     "atan": 3.0,
@@ -30,7 +30,7 @@ SLOWER = {
 """An element of an operator: the kernel is more exact than ONNX Runtime where it takes longer."""
 SHORT_RUN = 0.8
 """To read an element of a view in which only two or three lie beside each other in its operand."""
-SHORT_MAXIMUM = 7.0
+SHORT_MAXIMUM = 15.0
 """The largest or smallest of a few neighbours, in a row that is too long for the tiles that turn short ones."""
 FEW = 16
 TILE = 256
