@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.elementwise.rows import Axes
+from dpiframe.graph_passes.functions import DOMAIN
 from dpiframe.graph_passes.graphs import Node, reads
+from dpiframe.graph_passes.streams.assign import OP as REGION
 
 
 @dataclass
@@ -85,14 +87,19 @@ def _join_siblings(
     leader: dict[int, int],
     find: Callable[[int], int],
 ) -> None:
-    """Sets that follow the same nodes and are all read by one node outside, such as the pieces of a join."""
+    """Sets that follow the same nodes and are all read by one node outside, such as the pieces of a join.
+
+    A region isn't one node: it holds what were several when groups were formed.
+    """
     readers: dict[int, set[int]] = defaultdict(set)
+    regions: set[int] = set()
     for node in nodes:
         own = find(id(node))
         readers[own] |= {_place(reader, accepted, find) for reader in _readers(node)} - {own}
+        regions |= {id(reader) for reader in _readers(node) if reader.domain == DOMAIN and reader.op.startswith(REGION)}
     first: dict[tuple[Axes, int, int], int] = {}
     for key, places in readers.items():
-        if len(places) == 1:
+        if len(places) == 1 and not places & regions:
             reader = next(iter(places))
             leader[key] = first.setdefault((accepted[key], late[key], reader), key)
 

@@ -149,6 +149,18 @@ def test_the_pieces_of_a_join() -> None:
     assert groups_of(model) == [["a", "c"], ["d", "z"], ["y"]]
 
 
+def test_a_region_is_no_one_reader() -> None:
+    """Before streams were assigned its nodes were several: so a second run forms what the first one did."""
+    text = """(float[b,4] x, float[b,4] u) => (float[b,4] y) {{
+        a = Relu(x) c = Relu(u) j = {reader}(a, c) y = Relu(j)
+    }}"""
+    for reader, want in (
+        ("dpiframe.FusedMultiGather", [["a", "c"], ["y"]]),
+        ("dpiframe.ParallelRegion_1", [["a"], ["c"], ["y"]]),
+    ):
+        assert groups_of(parse(text.format(reader=reader), imports=', "dpiframe": 1')) == want
+
+
 def test_row_spaces_are_apart() -> None:
     graph = Workbench(
         parse(
