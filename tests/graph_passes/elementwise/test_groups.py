@@ -252,7 +252,7 @@ def test_a_ladder_of_diamonds(rungs: int) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     bench = Workbench(model)
     accepted: dict[int, Axes] = {id(node): ("b",) for node in bench.graph.nodes if node.op in SUPPORTED}
-    start = time.perf_counter()
+    start = time.process_time()
     groups = find_groups(bench.graph, accepted, lambda nodes: True)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 4
     assert len(groups) == rungs
