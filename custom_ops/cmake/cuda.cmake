@@ -57,6 +57,7 @@ add_library(dpiframe_cuda_kernels OBJECT
   kernels/cuda/elementwise_maps.cc
   kernels/cuda/elementwise_printer.cc
   kernels/cuda/elementwise_schedule.cc
+  kernels/cuda/elementwise_stages.cc
   kernels/cuda/elementwise_steps.cc
   kernels/cuda/elementwise_text.cc
   kernels/cuda/gemm_cuda.cc

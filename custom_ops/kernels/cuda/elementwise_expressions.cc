@@ -82,19 +82,19 @@ Parts ExpressionPrinter::PrintMapped(int value, const Index& index, const std::f
   return PrintPlaces(index, [&](const Index& own) { return Print(value, map(own))[0]; });
 }
 
-void ExpressionPrinter::PrintLoads(int number, const Index& index) {
+std::vector<InputRead> ExpressionPrinter::ReadsOf(int number, const Index& index) const {
   std::set<std::string> visited;
-  PrintLoads(number, index, &visited);
+  std::vector<InputRead> reads;
+  FindReads(number, index, &visited, &reads);
+  return reads;
 }
 
-void ExpressionPrinter::PrintLoads(int number, const Index& at, std::set<std::string>* visited) {
+void ExpressionPrinter::FindReads(int number, const Index& at, std::set<std::string>* visited,
+                                  std::vector<InputRead>* reads) const {
   const ElementwiseValue& value = ValueAt(number);
   const Index index = value.elements == 1 ? Index::Constant(0) : at;
   if (!visited->insert(std::to_string(number) + "@" + index.Key()).second) return;
-  if (value.kind == ValueKind::kInput) {
-    PrintAnew(number, index);
-    return;
-  }
+  if (value.kind == ValueKind::kInput) reads->push_back({number, index});
   if (value.kind != ValueKind::kOperator && value.kind != ValueKind::kCast && value.kind != ValueKind::kView) return;
   for (size_t i = 0; i < value.operands.size(); ++i) {
     const int operand = value.operands[i];
@@ -102,10 +102,10 @@ void ExpressionPrinter::PrintLoads(int number, const Index& at, std::set<std::st
     const auto map = [&](const Index& own) { return OperandIndex(program_, value, static_cast<int>(i), own); };
     const Index mapped = map(index);
     if (!mapped.opaque()) {
-      PrintLoads(operand, mapped, visited);
+      FindReads(operand, mapped, visited, reads);
       continue;
     }
-    for (int place = 0; place < width_; ++place) PrintLoads(operand, map(index.At(place)), visited);
+    for (int place = 0; place < width_; ++place) FindReads(operand, map(index.At(place)), visited, reads);
   }
 }
 
@@ -173,7 +173,7 @@ Parts ExpressionPrinter::PrintLoad(ScalarType type, const std::string& array, bo
                                    bool skewed, const Index& index) {
   const std::string stored = StoredType(type);
   const auto address = [&](const Index& own) {
-    return array + " + " + (skewed ? "Skewed<" + stored + ">(" + own.Text() + ")" : own.Text());
+    return array + " + " + (skewed ? "Skewed<" + stored + ">(" + own.Text() + ")" : own.AddressText());
   };
   if (!in_one) {
     return PrintPlaces(index, [&](const Index& own) {
@@ -205,18 +205,21 @@ Parts ExpressionPrinter::PrintInput(int number, const Index& index) {
   return PrintLoad(value.type, "in" + std::to_string(number), in_one, "ReadInput", false, index);
 }
 
+// All its readers are loops over its own elements, so the round and the place say which it is.
+Parts ExpressionPrinter::LanePlaces(int number) const {
+  Parts parts;
+  for (int place = 0; place < width_; ++place) {
+    parts.push_back("lane" + std::to_string(number) + "[" + round_ + " * " + Number(width_) + " + " + Number(place) +
+                    "]");
+  }
+  return parts;
+}
+
 Parts ExpressionPrinter::PrintKept(int number, const Index& at, Home home) {
   const ElementwiseValue& value = ValueAt(number);
   const std::string name = std::to_string(number);
   if (home == Home::kEvery) return {"every" + name};
-  if (home == Home::kLane) {
-    // All its readers are loops over its own elements, so the round and the place say which it is.
-    Parts parts;
-    for (int place = 0; place < width_; ++place) {
-      parts.push_back("lane" + name + "[k * " + Number(width_) + " + " + Number(place) + "]");
-    }
-    return parts;
-  }
+  if (home == Home::kLane) return LanePlaces(number);
   const Index index = value.elements == 1 ? Index::Constant(0) : at;
   const std::string key = name + "@" + index.Key();
   for (const auto& scope : known_) {

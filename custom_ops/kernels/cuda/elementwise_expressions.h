@@ -18,6 +18,11 @@ namespace dpiframe::cuda {
 // Expressions in the printed language: one for an index that is the same at each place of a vector, else one a place.
 using Parts = std::vector<std::string>;
 
+struct InputRead {
+  int input;
+  Index index;
+};
+
 class ExpressionPrinter {
  public:
   // `aligned`: whether addresses suit accesses of up to 16 bytes.
@@ -30,16 +35,18 @@ class ExpressionPrinter {
 
   // Elements that a lane works on at once, from here on.
   void SetWidth(int width) { width_ = width; }
-  int width() const { return width_; }
+  // The number of a lane's round, as the printed language has it.
+  void SetRound(const std::string& round) { round_ = round; }
+  // Where the places of a value are that lanes keep.
+  Parts LanePlaces(int value) const;
 
   // A value's elements, from where they are kept. Lines that compute them are printed unless they have been.
   Parts Print(int value, const Index& index);
   // The same for one that is about to be kept.
   Parts PrintAnew(int value, const Index& index);
 
-  // Prints the loads of all inputs that a value is made of, as far as no branch or loop decides about them: loads that
-  // stand in front of long computations wait together.
-  void PrintLoads(int value, const Index& index);
+  // The inputs that a value is made of and where they are read, as far as no branch or loop decides about it.
+  std::vector<InputRead> ReadsOf(int value, const Index& index) const;
 
   // Prints how the elements at an index of a reduction's operand are added to `totals`, one a place.
   void PrintTotals(const ElementwiseValue& reduction, const Parts& totals,
@@ -61,7 +68,7 @@ class ExpressionPrinter {
  private:
   const ElementwiseValue& ValueAt(int value) const { return program_.values[static_cast<size_t>(value)]; }
   std::string NewName(const char* kind) { return kind + std::to_string(++names_); }
-  void PrintLoads(int value, const Index& index, std::set<std::string>* visited);
+  void FindReads(int value, const Index& index, std::set<std::string>* visited, std::vector<InputRead>* reads) const;
   Parts PrintOperator(int value, const Index& index);
   Parts PrintDivision(const ElementwiseValue& value, const std::vector<Parts>& operands);
   Parts PrintInput(int value, const Index& index);
@@ -81,6 +88,7 @@ class ExpressionPrinter {
   const Schedule& schedule_;
   bool aligned_;
   int width_ = 1;
+  std::string round_ = "k";
   int names_ = 0;
   SourceText text_;
   std::vector<std::map<std::string, Parts>> known_{{}};

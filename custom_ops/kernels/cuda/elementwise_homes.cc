@@ -162,11 +162,15 @@ void HomeChooser::FetchEarly() {
 bool HomeChooser::PaysInMemory(int number, double times) const {
   const ElementwiseValue& value = ValueAt(number);
   const double elements = static_cast<double>(value.elements);
+  const auto& reads = reads_[static_cast<size_t>(number)];
   if (value.kind == ValueKind::kInput) {
+    // Worth its while where lanes have loops of their own over it; else each read is one access of all lanes.
     const int64_t bytes = value.elements * static_cast<int64_t>(ScalarBytes(value.type));
-    return has_reductions_ && value.row_axes != 0 && bytes <= kMaxStagedBytes && times >= 3 * elements;
+    const bool in_own_loops = std::any_of(reads.begin(), reads.end(),
+                                          [](const auto& read) { return read.second.times > read.second.loop.rounds; });
+    return in_own_loops && value.row_axes != 0 && bytes <= kMaxStagedBytes && times >= 3 * elements;
   }
-  if (reads_[static_cast<size_t>(number)].size() > kManyReads) return true;
+  if (reads.size() > kManyReads) return true;
   const double cost = whole_costs_[static_cast<size_t>(number)];
   return cost * (times - elements) > kReadCost * times + kWriteCost * elements + kWaitCost;
 }

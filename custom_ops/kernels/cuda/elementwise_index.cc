@@ -98,10 +98,14 @@ std::pair<Index, Index> Index::Split(int64_t divisor) const {
   if (!HasNegative() && first.bound() <= left) return {Constant(0), first.Times(g) + rest};
   if (first.step_ != 0) return {opaque, opaque};
   if (first.terms_.empty()) return {Constant(first.constant_ / left), Constant(first.constant_ % left * g) + rest};
+  // Whole divisors in the constant come out of the division.
+  const Index whole = Constant(HasNegative() ? 0 : first.constant_ / left);
+  first.constant_ -= whole.constant_ * left;
+  if (!HasNegative() && first.bound() <= left) return {whole, first.Times(g) + rest};
   const bool plain = first.terms_.size() == 1 && first.terms_[0].factor == 1 && first.constant_ == 0;
   const std::string text = plain ? first.Text() : "(" + first.Text() + ")";
   const std::string by = std::to_string(left) + "u";
-  return {Variable("(" + text + " / " + by + ")", (first.bound() + left - 1) / left),
+  return {Variable("(" + text + " / " + by + ")", (first.bound() + left - 1) / left) + whole,
           Variable("(" + text + " % " + by + ")", left).Times(g) + rest};
 }
 
@@ -156,6 +160,13 @@ Index Index::With(const Term& term) const {
   Index index = *this;
   index.terms_ = {term};
   return index;
+}
+
+std::string Index::AddressText() const {
+  if (terms_.empty() || constant_ <= 0) return Text();
+  Index rest = *this;
+  rest.constant_ = 0;
+  return "(" + rest.Text() + ") + " + std::to_string(constant_);
 }
 
 std::string Index::Text() const {

@@ -40,6 +40,8 @@ class Index {
 
   // In C++, of place 0, with a type of 32 bits without a sign. Equal texts and steps mean equal indices.
   std::string Text() const;
+  // The same to be added to an address. A constant is apart from the rest, which shares its value with other indices.
+  std::string AddressText() const;
   std::string Key() const {
     return step_ == 0 ? Text() : Text() + "|" + std::to_string(step_) + "|" + std::to_string(width_);
   }

@@ -11,7 +11,7 @@ class SourceText {
  public:
   void Line(const std::string& text) { text_ += std::string(static_cast<size_t>(depth_) * 2, ' ') + text + "\n"; }
   void Open(const std::string& text) {
-    Line(text + " {");
+    Line(text.empty() ? "{" : text + " {");
     ++depth_;
   }
   void Close(const std::string& text = "}") {
