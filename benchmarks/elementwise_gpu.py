@@ -129,7 +129,8 @@ def plot(rows: Sequence[Mapping[str, object]], path: Path) -> None:
     batches = sorted({int(str(row["batch"])) for row in rows})
     names = list(dict.fromkeys(str(row["case"]) for row in rows))
     peers = list(dict.fromkeys(str(row["peer"]) for row in rows))
-    figure, axes = pyplot.subplots(1, len(batches), figsize=(6 * len(batches), 5), layout="constrained", squeeze=False)
+    size = (4 + 5 * len(batches), 5)
+    figure, axes = pyplot.subplots(1, len(batches), figsize=size, layout="constrained", squeeze=False)
     for axis, batch in zip(axes[0], batches, strict=True):
         for place, peer in enumerate(peers):
             own = {str(row["case"]): float(str(row["us"])) for row in rows if _is(row, batch, peer)}
@@ -137,11 +138,13 @@ def plot(rows: Sequence[Mapping[str, object]], path: Path) -> None:
                 i + (place - len(peers) / 2 + 0.5) * 0.8 / len(peers) for i, name in enumerate(names) if name in own
             ]
             axis.bar(places, [own[name] for name in names if name in own], 0.8 / len(peers), label=peer)
-        axis.set(yscale="log", ylabel="device time, µs", title=f"batch {batch}")
+        axis.set(ylabel="device time, µs", title=f"batch {batch}")
         axis.set_xticks(range(len(names)), names, rotation=40, ha="right")
         axis.grid(alpha=0.3, axis="y")
-    axes[0][0].legend()
-    figure.suptitle(f"Fused elementwise nodes, {rows[0]['card']}, {rows[0]['date']}; {rows[0]['versions']}")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right upper")
+    figure.suptitle(
+        f"Fused elementwise nodes, {rows[0]['card']}, {rows[0]['date']}\n{rows[0]['versions']}", fontsize=10
+    )
     figure.savefig(path, dpi=110)
 
 
