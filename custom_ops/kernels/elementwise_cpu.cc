@@ -14,15 +14,11 @@ namespace {
 
 const LeafTable& LeavesFor([[maybe_unused]] InstructionSet instruction_set) {
 #ifdef DPIFRAME_HAS_X86_FILES
-  if (instruction_set == InstructionSet::kBestOfMachine && __builtin_cpu_supports("avx512f") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("f16c")) {
-    return Avx512Leaves();
-  }
-  if (instruction_set != InstructionSet::kBaseline && __builtin_cpu_supports("avx2") &&
-      __builtin_cpu_supports("f16c")) {
-    return Avx2Leaves();
-  }
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") && __builtin_cpu_supports("fma");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+  if (avx512 && instruction_set == InstructionSet::kBestOfMachine) return Avx512Leaves();
+  if (avx2 && instruction_set != InstructionSet::kBaseline) return Avx2Leaves();
 #endif
   return BaselineLeaves();
 }

@@ -1,7 +1,7 @@
-// The functions that elementwise_operators.py names, over scalars. Those over float are free of branches and calls, so
-// that the compiler makes vector loops of them; the error of each is below 2 units in the last place, of sigmoid 2.5.
-// Nothing here depends on the instruction set, and so neither do results. Included once for each instruction set:
-// internal linkage.
+// The functions that elementwise_operators.py names, over scalars; exp and its like over floats are in
+// elementwise_float_math.h. What is here over floats is free of branches and calls where it can be, so that the
+// compiler makes vector loops of it. Nothing here depends on the instruction set, and so neither do results. Included
+// once for each instruction set: internal linkage.
 #pragma once
 
 #include <cstdint>
@@ -93,44 +93,6 @@ inline double Cos(double x) { return __builtin_cos(x); }
 inline float Atan(float x) { return __builtin_atanf(x); }
 inline double Atan(double x) { return __builtin_atan(x); }
 
-// e^x = p 2^n with ln(p) at most ln(2) / 2; the polynomials here and below are minimax fits. x may be NaN, and else is
-// from -104 to 89.
-struct ExpParts {
-  float p;
-  int32_t n;
-};
-
-inline ExpParts SplitExp(float x) {
-  constexpr float kToInteger = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the lowest bits
-  const float shifted = x * 1.44269504f + kToInteger;
-  const float n = shifted - kToInteger;
-  const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;  // ln(2) in two parts, the first of few bits
-  float p = 0.00138131448f;
-  p = p * r + 0.00836941879f;
-  p = p * r + 0.0416684560f;
-  p = p * r + 0.166665152f;
-  p = p * r + 0.499999940f;
-  return {(p * (r * r) + r) + 1.0f, BitsOf(shifted) - BitsOf(kToInteger)};
-}
-
-// In two steps, since 2^n may lie outside of float where the result does not.
-inline float Joined(ExpParts parts) {
-  const int32_t half = parts.n >> 1;
-  return parts.p * FloatOf((half + 127) << 23) * FloatOf((parts.n - half + 127) << 23);
-}
-
-inline float Exp(float x) {
-  x = x > 89.0f ? 89.0f : x;  // NaN stays NaN
-  x = x < -104.0f ? -104.0f : x;
-  return Joined(SplitExp(x));
-}
-
-// For x from -87 to 88, or NaN.
-inline float ExpOfModerate(float x) {
-  const ExpParts parts = SplitExp(x);
-  return parts.p * FloatOf((parts.n + 127) << 23);
-}
-
 inline double Exp(double x) { return __builtin_exp(x); }
 
 // ln(x) = e ln(2) + ln(1 + f) with sqrt(1/2) <= 1 + f < sqrt(2).
@@ -159,60 +121,11 @@ inline float Log(float x) {
 
 inline double Log(double x) { return __builtin_log(x); }
 
-inline float Tanh(float x) {
-  const float a = __builtin_fabsf(x);
-  const float t = a * a;
-  float p = 0.00214753975f;
-  p = p * t + -0.00818267744f;
-  p = p * t + 0.0217029694f;
-  p = p * t + -0.0539472029f;
-  p = p * t + 0.133332103f;
-  p = p * t + -0.333333313f;
-  const float small = p * t * a + a;
-  const float b = a > 10.0f ? 10.0f : a;  // 1 to the last place from here on; NaN stays NaN
-  const float large = 1.0f - 2.0f / (ExpOfModerate(2.0f * b) + 1.0f);
-  return __builtin_copysignf(a < 0.625f ? small : large, x);
-}
-
 inline double Tanh(double x) { return __builtin_tanh(x); }
-
-// Far from 0 as 1 - e^-p, p being a fit of -ln(1 - erf(a)).
-inline float Erf(float x) {
-  const float a = __builtin_fabsf(x);
-  const float t = a * a;
-  float p = 8.18509216e-05f;
-  p = p * t + -0.000809770310f;
-  p = p * t + 0.00519695226f;
-  p = p * t + -0.0268577058f;
-  p = p * t + 0.112836637f;
-  p = p * t + -0.376126319f;
-  p = p * t + 0.128379166f;  // 2 / sqrt(pi) less 1
-  const float small = p * a + a;
-  const float b = a > 4.0f ? 4.0f : a;  // as in Tanh
-  float q = 2.08285546e-05f;
-  q = q * b + -0.000431392866f;
-  q = q * b + 0.00415625190f;
-  q = q * b + -0.0250806082f;
-  q = q * b + 0.108220376f;
-  q = q * b + 0.633400857f;
-  q = q * b + 1.12948835f;
-  q = q * b + -0.000169204373f;
-  const float large = 1.0f - ExpOfModerate(-q);
-  return __builtin_copysignf(a < 0.9375f ? small : large, x);
-}
 
 inline double Erf(double x) { return __builtin_erf(x); }
 
 // By e^-|x|, which neither overflows nor loses the small results.
-inline float Sigmoid(float x) {
-  float less = FloatOf(BitsOf(x) | INT32_MIN);
-  less = less < -104.0f ? -104.0f : less;
-  const float e = Joined(SplitExp(less));
-  // Chosen by bits: of a conditional expression the compiler makes two divisions.
-  const int32_t negative = BitsOf(x) >> 31;
-  return FloatOf((BitsOf(e) & negative) | (BitsOf(1.0f) & ~negative)) / (1.0f + e);
-}
-
 inline double Sigmoid(double x) {
   const double e = Exp(-__builtin_fabs(x));
   return (x < 0.0 ? e : 1.0) / (1.0 + e);

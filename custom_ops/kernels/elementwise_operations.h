@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "elementwise_float_math.h"
 #include "elementwise_leaf.h"
 #include "elementwise_math.h"
 #include "elementwise_tiles.h"
@@ -108,8 +109,18 @@ template <ElementwiseOp kOp>
 Leaf OperationOf(Stored type, unsigned broadcast) {
   constexpr unsigned kTypes = Operation<kOp>::kTypes;
   const auto has = [](ScalarType scalar) constexpr { return (kTypes >> static_cast<int>(scalar) & 1) != 0; };
-  if constexpr (has(ScalarType::kFloat32)) {
-    if (type == Stored::kFloat) return OperationOf<kOp, float>(broadcast);
+  if (type == Stored::kFloat) {
+    if constexpr (kOp == ElementwiseOp::kExp) {
+      return VectorLeaf<VectorExp>;
+    } else if constexpr (kOp == ElementwiseOp::kSigmoid) {
+      return VectorLeaf<VectorSigmoid>;
+    } else if constexpr (kOp == ElementwiseOp::kTanh) {
+      return VectorLeaf<VectorTanh>;
+    } else if constexpr (kOp == ElementwiseOp::kErf) {
+      return VectorLeaf<VectorErf>;
+    } else if constexpr (has(ScalarType::kFloat32)) {
+      return OperationOf<kOp, float>(broadcast);
+    }
   }
   if constexpr (has(ScalarType::kFloat64)) {
     if (type == Stored::kDouble) return OperationOf<kOp, double>(broadcast);

@@ -50,8 +50,7 @@ inline typename Source::Element FinishRun(Vector<typename Source::Element, kByte
     }
     return FinishRun<kOp, kBytes / 2>(half, source, j, count);
   } else {
-    T result = total[0];
-    for (int64_t lane = 1; lane < kLanes; ++lane) result = Combine<kOp, T>(result, total[lane]);
+    T result = CombineLanes<kOp, T>(total);
     for (; j < count; ++j) result = Combine<kOp>(result, source.template At<T>(j));
     return result;
   }
@@ -86,6 +85,10 @@ inline typename Source::Element ReduceRun(const Source& source, int64_t count) {
     total = Combine<kOp>(Combine<kOp>(total, second), Combine<kOp>(third, fourth));
   }
   for (; j + kLanes <= count; j += kLanes) total = Combine<kOp>(total, source.template At<V>(j));
+  if ((kOp == ReduceOp::kMax || kOp == ReduceOp::kMin) && j < count) {  // an element may be taken twice
+    total = Combine<kOp>(total, source.template At<V>(count - kLanes));
+    j = count;
+  }
   return FinishRun<kOp, kBytes>(total, source, j, count);
 }
 

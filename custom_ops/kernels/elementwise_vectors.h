@@ -8,6 +8,10 @@
 
 #include "elementwise_program.h"
 
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
 namespace dpiframe {
 namespace {
 
@@ -45,13 +49,59 @@ inline V Splat(T value) {
   return value - V{};  // keeps the sign of zero, as value + V{} would not
 }
 
+// The larger and the smaller; x where either is NaN. Of comparisons gcc makes two instructions, or three with masks.
+template <typename V>
+inline V Larger(V total, V x) {
+  return total > x ? total : x;
+}
+
+template <typename V>
+inline V Smaller(V total, V x) {
+  return total < x ? total : x;
+}
+
+#ifdef __AVX512F__
+// For the forms with a mask, since gcc's header warns of the others' undefined operand.
+constexpr __mmask16 kAllLanes = 0xffff;
+
+inline Vector<float, 16> Larger(Vector<float, 16> total, Vector<float, 16> x) { return _mm_max_ps(total, x); }
+inline Vector<float, 16> Smaller(Vector<float, 16> total, Vector<float, 16> x) { return _mm_min_ps(total, x); }
+inline Vector<float, 32> Larger(Vector<float, 32> total, Vector<float, 32> x) { return _mm256_max_ps(total, x); }
+inline Vector<float, 32> Smaller(Vector<float, 32> total, Vector<float, 32> x) { return _mm256_min_ps(total, x); }
+inline Vector<float, 64> Larger(Vector<float, 64> total, Vector<float, 64> x) {
+  return _mm512_maskz_max_ps(kAllLanes, total, x);
+}
+inline Vector<float, 64> Smaller(Vector<float, 64> total, Vector<float, 64> x) {
+  return _mm512_maskz_min_ps(kAllLanes, total, x);
+}
+#endif
+
 // For vectors and for single elements. NaN wins; where both are NaN, either may.
 template <ReduceOp kOp, typename V>
 inline V Combine(V total, V x) {
   if constexpr (kOp == ReduceOp::kSum) return total + x;
   if constexpr (kOp == ReduceOp::kProd) return total * x;
-  if constexpr (kOp == ReduceOp::kMax) return ((x > total) | (x != x)) ? x : total;
-  return ((x < total) | (x != x)) ? x : total;
+  if constexpr (std::is_arithmetic<V>::value) {
+    // Of a single comparison the compiler makes a jump, which no processor can foresee.
+    using One = Vector<V, kNarrowestBytes>;
+    return Combine<kOp, One>(One{total}, One{x})[0];
+  } else {
+    V most = kOp == ReduceOp::kMax ? Larger(total, x) : Smaller(total, x);
+    if constexpr (std::is_floating_point<std::decay_t<decltype(x[0])>>::value) most = total != total ? total : most;
+    return most;
+  }
+}
+
+// All lanes of a vector of the narrowest kind.
+template <ReduceOp kOp, typename T>
+inline T CombineLanes(Vector<T, kNarrowestBytes> total) {
+  if constexpr (sizeof(T) == 4) {
+    total = Combine<kOp>(total, __builtin_shufflevector(total, total, 2, 3, 0, 1));
+    total = Combine<kOp>(total, __builtin_shufflevector(total, total, 1, 0, 3, 2));
+  } else {
+    total = Combine<kOp>(total, __builtin_shufflevector(total, total, 1, 0));
+  }
+  return total[0];
 }
 
 template <typename V, size_t... kLane>
