@@ -74,7 +74,9 @@ def why_not(
 ) -> str | None:
     """Why the group is better left to ONNX Runtime; None where it isn't. results: what the group gives."""
     count = kernels(nodes, provider)
-    if count < 2:
+    # a view launches nothing, but costs a GPU's host as much as any node
+    saved = max(count, len(nodes)) if provider == "cuda" else count
+    if count == 0 or saved < 2:
         return "ONNX Runtime runs it as one kernel"
     if provider == "cpu" and _nanoseconds_saved(nodes, program, results, count) < 0:
         return "ONNX Runtime is as fast on a CPU"

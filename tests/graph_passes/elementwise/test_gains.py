@@ -137,9 +137,15 @@ def test_early_work_waits_on_a_cpu_and_a_little_of_it_on_a_gpu() -> None:
 
 @pytest.mark.parametrize("provider", ["cpu", "cuda"])
 def test_a_single_kernel_stays(provider: str) -> None:
-    for text in ("y = Neg(x)", "a = Reshape(x, c) y = Neg(a)"):
+    for text in ("y = Neg(x)", "a = Reshape(x, c) y = Identity(a)"):
         model = parse(f"(float[b,8] x) => (float[b,8] y) {{ {text} }}", c=np.array([0, 8]))
         assert verdict(model, provider) == ONE_KERNEL
+
+
+def test_a_view_is_a_node_to_a_gpus_host() -> None:
+    model = parse("(float[b,8] x) => (float[b,8] y) { a = Reshape(x, c) y = Neg(a) }", c=np.array([0, 8]))
+    assert verdict(model, "cuda") is None
+    assert verdict(model, "cpu") == ONE_KERNEL
 
 
 @pytest.mark.parametrize("provider", ["cpu", "cuda"])
