@@ -9,6 +9,7 @@ namespace dpiframe {
 namespace {
 
 constexpr int64_t kMaxSize = int64_t{1} << 20;  // of K and N
+constexpr int64_t kMaxLeftAxes = 8;
 constexpr size_t kMaxSteps = 16;
 constexpr int64_t kMaxOperands = 16;
 
@@ -86,6 +87,11 @@ class GemmParser {
     reader_.Literal("size");
     program_.k = reader_.Integer("K", 1, kMaxSize);
     program_.n = reader_.Integer("N", 1, kMaxSize);
+    reader_.EndLine();
+    if (!reader_.NextLineIs("left")) return;
+    reader_.NextLine("left");
+    reader_.Literal("left");
+    program_.left_axes = static_cast<int>(reader_.Integer("axes of A", 1, kMaxLeftAxes));
     reader_.EndLine();
   }
 

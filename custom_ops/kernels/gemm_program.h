@@ -31,6 +31,7 @@ struct GemmProgram {
   bool transposed;  // the weight is [K, N] instead of [N, K]
   int64_t k;
   int64_t n;
+  int left_axes = 1;  // of A, the last ones, that make up K
   std::vector<GemmProgramStep> steps;
   std::vector<GemmOperand> operands;  // of inputs 2, 3, ...
 

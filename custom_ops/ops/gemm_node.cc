@@ -10,6 +10,13 @@ constexpr const char* kPrecisionVariable = "DPIFRAME_PRECISION";
 constexpr size_t kWeight = 1;
 constexpr int64_t kMaxRows = int64_t{1} << 30;
 
+// Elements of the last axes.
+int64_t LastSizes(const TensorShape& shape, size_t axes) {
+  int64_t product = 1;
+  for (size_t i = shape.rank - axes; i < shape.rank; ++i) product *= shape.sizes[i];
+  return product;
+}
+
 }  // namespace
 
 GemmNode::GemmNode(const NodeInfo& info) : op_(info.op()), name_(info.name()) {
@@ -63,8 +70,10 @@ GemmNode::Call GemmNode::Read(NodeCall* from) const {
   Call call;
   const NodeTensor a = Input(from, 0);
   TensorShape shape = a.shape;
-  if (shape.rank < 1 || shape.rank > TensorShape::kMaxRank || shape.sizes[shape.rank - 1] != program_.k) {
-    FailAtInput(0, "has shape " + ShapeText(shape) + ", but the program says that its last axis is " +
+  const size_t left_axes = static_cast<size_t>(program_.left_axes);
+  if (shape.rank < left_axes || shape.rank > TensorShape::kMaxRank || LastSizes(shape, left_axes) != program_.k) {
+    FailAtInput(0, "has shape " + ShapeText(shape) + ", but the program says that its last " +
+                       (left_axes == 1 ? "axis is " : std::to_string(left_axes) + " axes are ") +
                        std::to_string(program_.k));
   }
   call.m = static_cast<int64_t>(shape.elements) / program_.k;
@@ -87,6 +96,7 @@ GemmNode::Call GemmNode::Read(NodeCall* from) const {
     }
     call.operands[i] = static_cast<const float*>(operand.data);
   }
+  shape.rank -= left_axes - 1;
   shape.sizes[shape.rank - 1] = program_.n;
   void* y = nullptr;
   if (!from->Output(0, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, shape.sizes, shape.rank, &y)) {

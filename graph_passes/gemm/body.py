@@ -33,13 +33,14 @@ def gemm_body(program: GemmProgram, rank: int) -> list[onnx.NodeProto]:
     """The nodes that compute the program for a left operand of this rank, from `body_inputs` to `OUTPUT`."""
     body = _Body()
     steps = list(program.steps)
-    if rank == 2:
-        inputs = ["a", "w"]
+    left = body.flattened("a", rank - program.left_axes, program.k) if program.left_axes > 1 else "a"
+    if rank - program.left_axes == 1:
+        inputs = [left, "w"]
         if steps and steps[0].op == "add" and steps[0].kind == "vector":
             inputs.append(f"operand_{steps.pop(0).input}")
         value = body.node("Gemm", *inputs, transB=int(program.layout == "nk"))
     else:
-        value = body.node("MatMul", "a", body.node("Transpose", "w", perm=[1, 0]) if program.layout == "nk" else "w")
+        value = body.node("MatMul", left, body.node("Transpose", "w", perm=[1, 0]) if program.layout == "nk" else "w")
     for step in steps:
         value = body.step(step, value)
     body.nodes[-1].output[0] = OUTPUT
@@ -54,6 +55,11 @@ class _Body:
         name = f"value_{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, list(inputs), [name], **attributes))
         return name
+
+    def flattened(self, name: str, leading: int, k: int) -> str:
+        """The last axes as one."""
+        target = numpy_helper.from_array(np.array([0] * leading + [k], np.int64))
+        return self.node("Reshape", name, self.node("Constant", value=target))
 
     def step(self, step: Step, value: str) -> str:
         if step.op in _PLAIN:

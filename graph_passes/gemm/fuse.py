@@ -21,7 +21,8 @@ Chain = tuple[list[Operation], list[gs.Node], gs.Tensor]
 class FuseGemm(Pass):
     """A product, its bias, its activation and what else is done to its elements, as one node (CUDA only).
 
-    1. The product is a Gemm or MatMul with a constant float32 weight, in either layout, of any leading axes (P2).
+    1. The product is a Gemm or MatMul with a constant float32 weight, in either layout, of any leading axes (P2); its
+       left operand may be flattened for it (P7).
     2. Vectors, columns and matrices of the product's shape are added, subtracted and multiplied: biases, residual adds,
        gates, a cross layer's x0 * (x W + b) + x with the bias in either place (P21).
     3. Activations: Relu, LeakyRelu, PRelu, Sigmoid, Tanh, Gelu, x * Sigmoid(x).
@@ -74,7 +75,7 @@ def _replace(graph: gs.Graph, bench: Workbench, product: Product, chain: Chain, 
             continue
         steps.append(Step(operation.op, operation.kind, len(inputs)))
         inputs.append(_stored(bench, operation.operand))
-    program = GemmProgram(bench.precision, product.layout, product.k, product.n, tuple(steps))
+    program = GemmProgram(bench.precision, product.layout, product.k, product.n, tuple(steps), product.left_axes)
     body = gemm_body(program, len(product.left.shape))
     name = add_function(bench, OP, body_inputs(program), [OUTPUT], body, ["program"])
     label = bench.new_name(f"{OP}_{result.name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +11,14 @@ import onnx_graphsurgeon as gs
 from dpiframe.graph_passes.graphs import is_standard
 
 FLOAT32 = np.dtype(np.float32)
+MAX_LEFT_AXES = 8
 
 
 @dataclass
 class Product:
     """`node` computes left x weight: [leading axes..., K] with [N, K] (layout `nk`) or [K, N] (`kn`). addend: what a
-    Gemm adds to it."""
+    Gemm adds to it. left_axes: how many of the left operand's last axes make up K, where the node read them flattened.
+    """
 
     node: gs.Node
     left: gs.Tensor
@@ -24,6 +27,7 @@ class Product:
     k: int
     n: int
     addend: gs.Tensor | None = None
+    left_axes: int = 1
 
 
 class NotSupportedError(Exception):
@@ -54,7 +58,24 @@ def match_product(node: gs.Node) -> Product | None:
         raise NotSupportedError("its weight is empty")
     if left.shape is None or len(left.shape) < 2 or left.shape[-1] != k:
         raise NotSupportedError("the shape of its left operand is unknown")
-    return Product(node, left, weight, layout, k, n, addend)
+    left, left_axes = _before_flattening(left)
+    return Product(node, left, weight, layout, k, n, addend, left_axes)
+
+
+def _before_flattening(left: gs.Tensor) -> tuple[gs.Tensor, int]:
+    """What a left operand was before its last axes were made one, and how many these are there: the same bytes."""
+    producer = left.inputs[0] if left.inputs else None
+    if producer is None or producer.op not in ("Reshape", "Flatten", "Squeeze") or not is_standard(producer):
+        return left, 1
+    source = producer.inputs[0]
+    leading = len(left.shape) - 1
+    if source.shape is None or len(source.shape) <= leading or isinstance(source, gs.Constant):
+        return left, 1
+    last = list(source.shape)[leading:]
+    same_rows = None not in left.shape and list(source.shape)[:leading] == list(left.shape)[:leading]
+    if not same_rows or len(last) > MAX_LEFT_AXES or not all(isinstance(size, int) for size in last):
+        return left, 1
+    return (source, len(last)) if math.prod(last) == left.shape[-1] else (left, 1)
 
 
 def _check_gemm(node: gs.Node) -> None:

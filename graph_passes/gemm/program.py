@@ -30,15 +30,20 @@ class Step:
 
 @dataclass(frozen=True)
 class GemmProgram:
-    """precision: fp32, tf32 or fp16. layout: of the weight, `nk` for [N, K] or `kn` for [K, N]."""
+    """precision: fp32, tf32 or fp16. layout: of the weight, `nk` for [N, K] or `kn` for [K, N]. left_axes: how many of
+    the left operand's last axes make up K."""
 
     precision: str
     layout: str
     k: int
     n: int
     steps: tuple[Step, ...] = ()
+    left_axes: int = 1
 
     def __str__(self) -> str:
         lines = [f"gemm {FORMAT_VERSION}", f"precision {self.precision}", f"weight {self.layout}"]
-        lines += [f"size {self.k} {self.n}", *map(str, self.steps)]
+        lines.append(f"size {self.k} {self.n}")
+        if self.left_axes > 1:
+            lines.append(f"left {self.left_axes}")
+        lines += map(str, self.steps)
         return "\n".join(lines) + "\n"

@@ -38,6 +38,24 @@ def test_leading_axes() -> None:
     np.testing.assert_allclose(session.run(None, gemm.feeds(case))[0], expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("axes", [(2, 3), (1, 6), (3, 1, 2)])
+def test_several_axes_of_a_make_up_k(axes: tuple[int, ...]) -> None:
+    case = gemm.random_case(10, 5, 6, ["add vector 2"])
+    expected = case.expected().reshape(2, 5, 5)
+    model = gemm.gemm_model(case)
+    attribute = model.graph.node[0].attribute[0]
+    attribute.s = attribute.s.replace(b"\nstep", f"\nleft {len(axes)}\nstep".encode(), 1)
+    model.graph.input[0].CopyFrom(helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, [None] * (2 + len(axes))))
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    session = models.session(model)
+    assert len(session.get_outputs()[0].shape) == 3
+    case.a = case.a.reshape(2, 5, *axes)
+    np.testing.assert_allclose(session.run(None, gemm.feeds(case))[0], expected, rtol=1e-5, atol=1e-5)
+    case.a = case.a[..., : axes[-1] - 1]
+    with pytest.raises(Exception, match=f"its last {len(axes)} axes are 6"):
+        session.run(None, gemm.feeds(case))
+
+
 def test_the_body_is_what_runs_without_the_library() -> None:
     """The same file, with and without the library: the node's function body is standard nodes."""
     case = gemm.random_case(20, 16, 16, [*STEPS, "relu"])

@@ -147,6 +147,53 @@ def test_a_product_does_not_wait_for_a_longer_way() -> None:
         agree(model, result, *cases(x=(6,)), tolerance=TOLERANCE)
 
 
+@pytest.mark.parametrize(
+    ("axes", "view"),
+    [
+        ("3,2", "Flatten <axis = 1> (x)"),
+        ("3,2", "Reshape(x, flat)"),
+        ("1,6", "Squeeze(x, one)"),
+        ("3,1,2", "Reshape(x, flat)"),
+    ],
+)
+def test_a_flattened_left_operand(axes: str, view: str) -> None:
+    """The join [b, fields, dim] of the lookups goes into the first layer as it is."""
+    model = parse(
+        f"(float[b,{axes}] x) => (float[b,4] y) {{ f = {view} p = Gemm <transB = 1> (f, W, c) y = Relu(p) }}",
+        W=table(4, 6),
+        c=table(1, 4)[0],
+        flat=np.array([-1, 6]),
+        one=np.array([1]),
+    )
+    shape = tuple(map(int, axes.split(",")))
+    result = check(model, ["FusedGemm"], f"left {len(shape)}\nstep add vector 2\nstep relu", x=shape)
+    (node,) = fused_nodes(result.model.graph)
+    assert node.input[0] == "x"
+
+
+def test_a_flattened_left_operand_of_more_rows() -> None:
+    model = parse(
+        "(float[b,5,3,2] x) => (float[b,5,4] y) { f = Reshape(x, flat) y = MatMul(f, W) }",
+        W=table(6, 4),
+        flat=np.array([0, 5, 6]),
+    )
+    check(model, ["FusedGemm"], "left 2", x=(5, 3, 2))
+
+
+@pytest.mark.parametrize(("axes", "target"), [("b,3,2", [-1, 2]), ("b,2", [-1, 6])])
+def test_a_view_that_mixes_rows_stays(axes: str, target: list[int]) -> None:
+    width = target[1]
+    model = parse(
+        f"(float[{axes}] x) => (float[c,4] y) {{ f = Reshape(x, flat) y = MatMul(f, W) }}",
+        W=table(width, 4),
+        flat=np.array(target),
+    )
+    result = fuse(model)
+    assert op_types(result.model) == ["Reshape", "FusedGemm"]
+    shape = [6 if size == "b" else int(size) for size in axes.split(",")]
+    agree(model, result, {"x": values(*shape)}, tolerance=TOLERANCE)
+
+
 def test_normalized_layers() -> None:
     draw = np.random.default_rng(0)
     statistics = {name: draw.uniform(0.5, 2, 4).astype(np.float32) for name in "shmv"}
