@@ -22,8 +22,16 @@ struct ListBlock {
   float weights[kListBlock];
 };
 
-// Looks a list up block by block, each one block ahead of its use, whichever bags its ids belong to: so that short bags
-// don't wait for memory either.
+// Every line once: for rows of several lines one more each would cost as much as adding a line's floats.
+[[gnu::always_inline]] inline void PrefetchLines(const char* from, int64_t bytes) {
+  const char* const end = from + bytes;
+  const char* line = from - reinterpret_cast<uintptr_t>(from) % 64;
+  do __builtin_prefetch(line);
+  while ((line += 64) < end);
+}
+
+// Looks a list up block by block, and asks for rows ahead of their use, whichever bags their ids belong to: so that
+// short bags don't wait for memory either.
 class ListReader {
  public:
   // `end`: the position behind the last that is asked for.
@@ -31,17 +39,24 @@ class ListReader {
       : plan_(plan), call_(call), bag_(bag), end_(end) {}
 
   const ListBlock& BlockOf(int64_t position) {
-    const int64_t first = position / kListBlock * kListBlock;
     ListBlock& block = blocks_[position / kListBlock % 2];
-    if (block.first == first) return block;
-    Fill(first, &block);
+    const int64_t first = position / kListBlock * kListBlock;
+    if (block.first != first) Fill(first, &block);
     return block;
   }
 
-  void LookAhead(const ListBlock& block) {
-    const int64_t next = block.first + kListBlock;
-    ListBlock& other = blocks_[next / kListBlock % 2];
-    if (next < end_ && other.first != next) Fill(next, &other);
+  // Asks for the rows behind `position`, which follows those that have been asked for unless bags are out of order.
+  void LookAhead(int64_t position) {
+    if (asked_ < position || asked_ > position + kListBlock) asked_ = position;
+    int64_t stop = position + bag_.rows_ahead;
+    if (stop > end_) stop = end_;
+    const int64_t bytes = bag_.width * (plan_.type == ElementType::kFloat32 ? 4 : 2);
+    while (asked_ < stop) {
+      const ListBlock& block = BlockOf(asked_);
+      int64_t end = block.first + kListBlock;
+      if (end > stop) end = stop;
+      for (; asked_ < end; ++asked_) PrefetchLines(block.rows[asked_ - block.first], bytes);
+    }
   }
 
   int64_t IdAt(int64_t position) const {
@@ -54,7 +69,6 @@ class ListReader {
   void Fill(int64_t first, ListBlock* block) const {
     const int64_t left = call_.columns[bag_.id.source] - first;
     const int64_t count = left < kListBlock ? left : kListBlock;
-    const int64_t bytes = bag_.width * (plan_.type == ElementType::kFloat32 ? 4 : 2);
     int64_t ids[kListBlock];
     LoadIds(plan_, call_, bag_.id, first, 1, count, ids);
     block->first = first;
@@ -68,13 +82,12 @@ class ListReader {
         ids[i] = plan_.outside != OutsideTable::kClamp ? -1 : ids[i] < 0 ? 0 : bag_.table_rows - 1;
       }
       block->rows[i] = AddressOf(call_, bag_.address, ids[i]);
-      PrefetchBytes(block->rows[i], bytes);
     }
+    if (bag_.weight_source < 0) return;
     for (int64_t i = 0; i < count; ++i) block->weights[i] = WeightAt(first + i);
   }
 
   float WeightAt(int64_t position) const {
-    if (bag_.weight_source < 0) return 1.0f;
     return ColumnValue(call_, bag_.weight_source, plan_.sources.data[bag_.weight_source].type, position);
   }
 
@@ -82,6 +95,7 @@ class ListReader {
   const LookupCall& call_;
   const Bag& bag_;
   int64_t end_;
+  int64_t asked_ = 0;  // the first position whose row hasn't been asked for
   ListBlock blocks_[2];
 };
 
@@ -91,17 +105,19 @@ inline int64_t JoinList(const Bag& bag, const Pooling& pooling, int64_t row, int
                         ListReader* reader, float* totals, BadIds* bad_ids) {
   int64_t joined = 0;
   while (begin < end) {
+    reader->LookAhead(begin);
     const ListBlock& block = reader->BlockOf(begin);
-    reader->LookAhead(block);
     const int64_t first = begin - block.first;
-    const int64_t stop = end - block.first < kListBlock ? end - block.first : kListBlock;
+    int64_t stop = end - block.first < kListBlock ? end - block.first : kListBlock;
+    // few at a time, between which more are asked for
+    if (stop - first > bag.rows_at_once) stop = first + bag.rows_at_once;
     const int64_t count = stop - first;
     const uint32_t taken = static_cast<uint32_t>(((uint64_t{1} << count) - 1) << first);
     for (uint32_t outside = block.outside & taken; outside != 0; outside &= outside - 1) {
       AddBadId(bag.address.line, row, reader->IdAt(block.first + __builtin_ctz(outside)), bad_ids);
     }
     if ((block.padding & taken) == 0) {
-      JoinRows<Element>(pooling, {count, block.rows + first, block.weights + first}, totals);
+      JoinRows<Element>(pooling, {count, block.rows + first, block.weights + first, joined == 0}, totals);
       joined += count;
     } else {
       PoolBatch kept;
@@ -111,7 +127,7 @@ inline int64_t JoinList(const Bag& bag, const Pooling& pooling, int64_t row, int
         kept.weights[kept.count] = block.weights[i];
         ++kept.count;
       }
-      JoinRows<Element>(pooling, {kept.count, kept.rows, kept.weights}, totals);
+      JoinRows<Element>(pooling, {kept.count, kept.rows, kept.weights, joined == 0}, totals);
       joined += kept.count;
     }
     begin = block.first + stop;
@@ -134,16 +150,16 @@ void BagRows(const PlanView& plan, const LookupCall& call, const Bag& bag, int64
     const int64_t count = end - block < kBlockRows ? end - block : kBlockRows;
     LoadOffsets(plan, call, bag, block, count, offsets);
     for (int64_t i = 0; i < count; ++i, to += row_bytes) {
-      StartTotals(pooling, totals);
+      if constexpr (sizeof(Element) == 4) totals = reinterpret_cast<float*>(to);
       const int64_t joined =
           JoinList<Element>(bag, pooling, block + i, offsets[i], offsets[i + 1], &reader, totals, bad_ids);
-      if (bag.kind == PoolKind::kMax && joined == 0) {
+      if (joined == 0) {
         for (int64_t k = 0; k < bag.width; ++k) totals[k] = bag.empty;
-      } else if (bag.kind == PoolKind::kMean && joined > 0) {
+      } else if (bag.kind == PoolKind::kMean) {
         const float divisor = static_cast<float>(joined);
         for (int64_t k = 0; k < bag.width; ++k) totals[k] /= divisor;
       }
-      StoreTotals<Element>(totals, bag.width, to);
+      if constexpr (sizeof(Element) != 4) StoreTotals<Element>(totals, bag.width, to);
     }
   }
 }

@@ -111,7 +111,9 @@ struct Bag {
   int64_t padding;    // the row of the table that is left out, or -1
   int weight_source;  // a list, or -1
   IdColumn offsets;
-  bool bounds;  // there is one offset more than rows; else the last bag ends where the list does
+  bool bounds;       // there is one offset more than rows; else the last bag ends where the list does
+  int rows_ahead;    // how many looked-up rows are fetched ahead of their use, at most kListBlock
+  int rows_at_once;  // how many are pooled before others are asked for
 };
 
 // A cell of a pooled row, to be fetched ahead of time.

@@ -9,6 +9,11 @@ namespace {
 // How many cache lines are asked for ahead of their use: about as many as a core can wait for at a time.
 constexpr int64_t kLinesInFlight = 48;
 
+// Of a list, whose rows may come from memory one after the other: how many lines ahead rows are asked for, and how many
+// lines are pooled between two requests. Measured: less waits for memory, more at a time fills its queues.
+constexpr int64_t kListLinesAhead = 192;
+constexpr int64_t kListLinesAtOnce = 32;
+
 constexpr int64_t kCacheLine = 64;
 
 // A guess at the columns of a `*` source, for the size of tasks.
@@ -142,6 +147,9 @@ void LookupPlanBuilder::AddBag(const ProgramBlock& block, int line) {
   }
   bag.offsets = CheckedId(block.offsets);
   bag.bounds = program_.sources[static_cast<size_t>(block.offsets.source)].layout == Layout::kBounds;
+  const int64_t lines = (block.width * ElementBytes() + kCacheLine - 1) / kCacheLine;
+  bag.rows_ahead = static_cast<int>(std::clamp<int64_t>(kListLinesAhead / lines, 4, kListBlock));
+  bag.rows_at_once = static_cast<int>(std::clamp<int64_t>(kListLinesAtOnce / lines, 4, kListBlock / 2));
   plan_->bags_.push_back(bag);
   plan_->view_.pool_width = std::max(plan_->view_.pool_width, bag.width);
 }

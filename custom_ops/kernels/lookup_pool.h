@@ -11,30 +11,56 @@
 namespace dpiframe {
 namespace {
 
+// Several floats as one value, so that they stay in a register: an array would be written to memory and read back.
+#ifdef __AVX__
+constexpr int kLanes = 8;
+#else
+constexpr int kLanes = 4;
+#endif
+template <int kCount>
+struct FloatsOf {
+  typedef float Type __attribute__((vector_size(kCount * sizeof(float))));
+};
+template <>
+struct FloatsOf<1> {
+  typedef float Type;
+};
+
 // Elements of a looked-up row, which may start at any byte, as float32.
 template <typename Element, int kCount>
-inline void LoadRow(const char* row, float* values) {
+[[gnu::always_inline]] inline typename FloatsOf<kCount>::Type LoadRow(const char* row) {
+  typename FloatsOf<kCount>::Type values;
   if constexpr (sizeof(Element) == 4) {
-    __builtin_memcpy(values, row, kCount * sizeof(float));
+    __builtin_memcpy(&values, row, sizeof values);
   } else {
     uint16_t halves[kCount];
+    float floats[kCount];
     __builtin_memcpy(halves, row, sizeof halves);
-    HalvesToFloats<kCount>(halves, values);
+    HalvesToFloats<kCount>(halves, floats);
+    __builtin_memcpy(&values, floats, sizeof values);
   }
+  return values;
 }
 
 struct Sum {
   static float Start() { return 0.0f; }
-  static float Join(float total, float row, float weight, float /*x*/, bool weighted) {
-    return total + (weighted ? weight * row : row);
+  template <bool kWeighted, typename Floats>
+  [[gnu::always_inline]] static void Join(Floats* total, const Floats& row, float weight, float /*x*/) {
+    if constexpr (kWeighted) {
+      *total += weight * row;
+    } else {
+      *total += row;
+    }
   }
 };
 
 struct Max {
   static float Start() { return -__builtin_inff(); }
-  static float Join(float total, float row, float weight, float x, bool weighted) {
-    const float value = weighted ? row - (1.0f - weight) * x : row;
-    return value > total || value != value ? value : total;  // a NaN stays
+  template <bool kWeighted, typename Floats>
+  [[gnu::always_inline]] static void Join(Floats* total, const Floats& row, float weight, float x) {
+    Floats value = row;
+    if constexpr (kWeighted) value -= (1.0f - weight) * x;
+    *total = (value > *total) | (value != value) ? value : *total;  // a NaN stays
   }
 };
 
@@ -43,6 +69,7 @@ struct PoolRows {
   int64_t count;
   const char* const* rows;
   const float* weights;
+  bool first;  // no others have been pooled before: what the totals hold means nothing
 };
 
 // How they are pooled.
@@ -55,6 +82,7 @@ struct Pooling {
 
 struct PoolBatch {
   int64_t count = 0;
+  bool first = true;
   const char* rows[kPoolBatch];
   float weights[kPoolBatch];
 };
@@ -62,13 +90,22 @@ struct PoolBatch {
 // kWidth elements from byte `offset` of each row on, held in registers across the batch.
 template <typename Op, typename Element, bool kWeighted, int kWidth>
 inline void JoinBatch(const PoolRows& batch, float x, int64_t offset, float* totals) {
-  float local[kWidth];
-  __builtin_memcpy(local, totals, sizeof local);
+  constexpr int kEach = kWidth < kLanes ? kWidth : kLanes;
+  constexpr int kCount = kWidth / kEach;
+  typename FloatsOf<kEach>::Type local[kCount];
+  if (batch.first) {
+    for (auto& floats : local) floats = Op::Start() + typename FloatsOf<kEach>::Type{};
+  } else {
+    __builtin_memcpy(local, totals, sizeof local);
+  }
   for (int64_t t = 0; t < batch.count; ++t) {
-    float row[kWidth];
-    LoadRow<Element, kWidth>(batch.rows[t] + offset, row);
-    const float weight = batch.weights[t];
-    for (int i = 0; i < kWidth; ++i) local[i] = Op::Join(local[i], row[i], weight, x, kWeighted);
+    const char* const row = batch.rows[t] + offset;
+    const float weight = kWeighted ? batch.weights[t] : 1.0f;
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount; ++i) {
+      const int64_t place = i * kEach * static_cast<int64_t>(sizeof(Element));
+      Op::template Join<kWeighted>(&local[i], LoadRow<Element, kEach>(row + place), weight, x);
+    }
   }
   __builtin_memcpy(totals, local, sizeof local);
 }
@@ -91,11 +128,6 @@ inline void JoinBatchOfWeight(const Pooling& pooling, const PoolRows& batch, flo
   } else {
     JoinBatchOfWidth<Op, Element, false>(batch, pooling.x, 0, pooling.width, totals);
   }
-}
-
-inline void StartTotals(const Pooling& pooling, float* totals) {
-  const float start = pooling.kind == PoolKind::kMax ? Max::Start() : Sum::Start();
-  for (int64_t i = 0; i < pooling.width; ++i) totals[i] = start;
 }
 
 template <typename Element>
@@ -123,7 +155,8 @@ template <typename Element>
 inline void FlushBatch(const Pool& pool, PoolBatch* batch, float* totals, float* weight_total) {
   if (batch->count == 0) return;
   const Pooling pooling{pool.kind, pool.weighted, pool.x, pool.width};
-  JoinRows<Element>(pooling, {batch->count, batch->rows, batch->weights}, totals);
+  JoinRows<Element>(pooling, {batch->count, batch->rows, batch->weights, batch->first}, totals);
+  batch->first = false;
   if (pool.kind == PoolKind::kMean) {
     for (int64_t t = 0; t < batch->count; ++t) *weight_total += batch->weights[t];
   }
@@ -188,7 +221,6 @@ inline void JoinStarTerm(const PlanView& plan, const LookupCall& call, const Poo
 template <typename Element>
 inline void PoolRow(const PlanView& plan, const LookupCall& call, const Pool& pool, int64_t row, const Cell* cells,
                     float* totals, char* to, BadIds* bad_ids) {
-  StartTotals({pool.kind, pool.weighted, pool.x, pool.width}, totals);
   float weight_total = 0;
   PoolBatch batch;
   const PoolTerm* terms = plan.terms.data + pool.first_term;
@@ -204,6 +236,10 @@ inline void PoolRow(const PlanView& plan, const LookupCall& call, const Pool& po
     ++batch.count;
   }
   FlushBatch<Element>(pool, &batch, totals, &weight_total);
+  if (batch.first) {  // a source of no columns
+    const float start = pool.kind == PoolKind::kMax ? Max::Start() : Sum::Start();
+    for (int64_t i = 0; i < pool.width; ++i) totals[i] = start;
+  }
   if (pool.kind == PoolKind::kMean) {
     const float divisor = weight_total + pool.x;
     for (int64_t i = 0; i < pool.width; ++i) totals[i] /= divisor;

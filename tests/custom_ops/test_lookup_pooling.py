@@ -104,3 +104,16 @@ def test_weights_of_another_length_are_refused() -> None:
     sources[1] = sources[1][:, :4].copy()
     with pytest.raises(ValueError, match="source 1 has another number of columns than source 0"):
         program.run(sources, tables)
+
+
+@pytest.mark.parametrize(("op", "value"), [("sum", 0), ("mean", np.nan), ("max", -np.inf)])
+def test_a_sequence_of_no_positions(op: str, value: float) -> None:
+    """Nothing of the pool before it comes through."""
+    program = (
+        "lookup 1\nrows 1\nbad error\nsource 1 row\nsource * row\ntable 5 3\noutput 6\n"
+        f"pool 0 0 3 {op} 1 0\nterm 0 0:0 0 one\npool 0 3 3 {op} 1 0\nterm 0 1:* 0 one\n"
+    )
+    output = LookupProgram(program).run([np.array([1, 2]), np.zeros((2, 0), np.int64)], [np.ones((5, 3), np.float32)])[
+        0
+    ]
+    np.testing.assert_array_equal(output, [[1, 1, 1, value, value, value]] * 2)
