@@ -11,7 +11,7 @@ import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.functions import is_fused
 from dpiframe.graph_passes.lookups.fuse import FuseLookups
-from dpiframe.graph_passes.lookups.program import STAR, IdExpr, LookupProgram, Pool, Row, parse_program
+from dpiframe.graph_passes.lookups.program import STAR, Bag, IdExpr, LookupProgram, Pool, Row, parse_program
 from dpiframe.graph_passes.pipeline import models_after_passes, optimize_model
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.workbench import Workbench
@@ -121,7 +121,8 @@ def _lookups(bench: Workbench, inspection: Inspection) -> None:
                 size = np.dtype(node.outputs[0].dtype).itemsize
                 read = len(block.terms) * block.width if isinstance(block, Pool) else block.width
                 inspection.lookup_bytes_per_row += size * (read + block.width)
-                for term in block.terms if isinstance(block, Pool) else [block] if isinstance(block, Row) else []:
+                single = [block] if isinstance(block, (Row, Bag)) else []
+                for term in block.terms if isinstance(block, Pool) else single:
                     table = tables[term.table]
                     seen[table.name] = table
                     reads[table.name] = reads.get(table.name, 0) + 1
@@ -137,6 +138,8 @@ def _fields(program: LookupProgram, sources: list[gs.Tensor], tables: list[gs.Te
     for block in program.blocks:
         if isinstance(block, Row):
             groups.setdefault((block.table, block.id.source, ""), {})[block.id] = None
+        elif isinstance(block, Bag):
+            groups.setdefault((block.table, block.id.source, block.op), {})[block.id] = None
         elif isinstance(block, Pool):
             for term in block.terms:
                 groups.setdefault((term.table, term.id.source, block.op), {})[term.id] = None

@@ -206,3 +206,23 @@ def test_user_inputs_as_npy_are_named(tmp_path: Path) -> None:
     np.save(tmp_path / "in.npy", np.ones(3))
     with pytest.raises(UsageError, match=r"not an \.npz file"):
         load_user_inputs(tmp_path / "in.npy", [])
+
+
+def test_offsets_point_into_their_list_in_order() -> None:
+    """So that the model answers, and that bags are as a caller's are: from the first id on, some of them empty."""
+    specs = [spec("ids", "int64", "batch"), spec("offsets", "int32", 2, "batch")]
+    maker = CaseMaker(specs, {"ids": [range(9)], "offsets": ["ids", None]})
+    for case in maker.cases():
+        length = case.feeds["ids"].size
+        offsets = case.feeds["offsets"][0]
+        assert offsets.dtype == np.int32
+        assert (np.diff(offsets) >= 0).all()
+        assert ((offsets >= 0) & (offsets <= length)).all()
+        assert not offsets[:1].any()
+    offsets = maker.random(64)["offsets"]
+    assert (np.diff(offsets[0]) == 0).any()
+    assert len(set(offsets[0].tolist())) > 10
+    outside = maker.outside()
+    assert outside is not None
+    assert (outside.feeds["ids"] >= 9).any()
+    assert outside.feeds["offsets"][0].max() <= outside.feeds["ids"].size

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx
 import pytest
 
 from dpiframe.graph_passes.id_ranges import id_ranges
+from tests.graph_passes.bag_models import scan_loop, sequence_loop
 from tests.graph_passes.harness import fails, parse, session, table
 
 
@@ -155,3 +158,24 @@ def test_the_model_is_not_changed() -> None:
 
 def test_a_model_without_lookups() -> None:
     assert id_ranges(parse("(float[b,3] x) => (float[b,3] y) { y = Relu(x) }")) == {}
+
+
+@pytest.mark.parametrize("form", [scan_loop, sequence_loop])
+def test_bags_have_ids_of_their_table_and_offsets_into_their_list(form: Callable[..., onnx.ModelProto]) -> None:
+    assert id_ranges(form()) == {"ids": [range(20)], "offsets": ["ids"]}
+    assert id_ranges(form(bounds=True)) == {"ids": [range(20)], "offsets": ["ids"]}
+
+
+def test_each_column_of_a_list_that_is_laid_out_flat_has_ids_and_one_of_several_offsets_is_known() -> None:
+    model = scan_loop(
+        before="ids = Reshape (matrix, minus_one)\noffsets = Gather <axis = 0> (all_offsets, one)",
+        inputs="int64[n, 3] matrix, int64[2, m] all_offsets",
+    )
+    assert id_ranges(model) == {"matrix": [range(20)] * 3, "all_offsets": [None, "matrix"]}
+
+
+def test_offsets_that_are_computed_say_nothing_of_an_input() -> None:
+    model = scan_loop(
+        before="offsets = Mul (halves, two)", inputs="int64[n] ids, int64[m] halves", constants={"two": np.array(2)}
+    )
+    assert id_ranges(model) == {"ids": [range(20)]}

@@ -9,6 +9,7 @@ import onnx
 from onnx import numpy_helper, parser
 
 from dpiframe.graph_passes.inspection import inspect_model
+from tests.graph_passes.bag_models import scan_loop
 
 CROSS_AND_DEEP = """
 <ir_version: 10, opset_import: ["": 20]>
@@ -113,3 +114,9 @@ def test_a_pooled_sequence_and_an_offset_table() -> None:
         ("history[0:5]", "", "5 ids, mean"),
         ("ids[0:2]", "an offset each", "2 ids"),
     ]
+
+
+def test_bags_are_fields_with_any_number_of_ids() -> None:
+    found = inspect_model(scan_loop("mean"))
+    assert [(f.ids, f.table, f.dim, f.kind) for f in found.fields] == [("ids", "table", 4, "any number of ids, mean")]
+    assert [(t.name, t.rows, t.lookups) for t in found.tables] == [("table", 20, 1)]
