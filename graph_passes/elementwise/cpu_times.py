@@ -6,17 +6,15 @@ that is in what a pass over memory costs.
 
 from __future__ import annotations
 
-from dpiframe.graph_passes.elementwise.program import ElementwiseProgram, Input, Line, Value, elements
+from dpiframe.graph_passes.elementwise.program import ElementwiseProgram, Input, Line, elements
 
 NODE = 300.0
 """What a node costs ONNX Runtime before it computes anything."""
 PASS = 0.06
 """To write an element and read it again."""
 SLOWER = {
-    "sigmoid": 0.15,
-    "tanh": 0.2,
-    "exp": 0.1,
-    "erf": 0.3,
+    "tanh": 0.05,
+    "erf": 0.05,
     "sin": 2.5,
     "cos": 2.5,
     "atan": 3.0,
@@ -28,12 +26,8 @@ SLOWER = {
     "pow": -1.3,
 }
 """An element of an operator: the kernel is more exact than ONNX Runtime where it takes longer."""
-SHORT_RUN = 0.8
+SHORT_RUN = 2.0
 """To read an element of a view in which only two or three lie beside each other in its operand."""
-SHORT_MAXIMUM = 15.0
-"""The largest or smallest of a few neighbours, in a row that is too long for the tiles that turn short ones."""
-FEW = 16
-TILE = 256
 
 
 def lost(program: ElementwiseProgram) -> float:
@@ -44,21 +38,14 @@ def lost(program: ElementwiseProgram) -> float:
         if isinstance(value, Line):
             depends.append(any(depends[operand] for operand in value.operands))
             # what is the same for all rows is computed once
-            total += _line(value, program.values) if depends[-1] else 0.0
+            total += _line(value) if depends[-1] else 0.0
         else:
             depends.append(isinstance(value, Input) and "x" in value.mask)
     return total
 
 
-def _line(line: Line, values: list[Value]) -> float:
-    count = elements(line.sizes)
-    if line.name == "view":
-        return count * _view(line)
-    if line.name in ("max", "min"):
-        source = values[line.operands[0]].sizes
-        few = len(source) - 1 in line.numbers and source[-1] < FEW and elements(source) > TILE
-        return SHORT_MAXIMUM * count if few else 0.0
-    return count * SLOWER.get(line.name, 0.0)
+def _line(line: Line) -> float:
+    return elements(line.sizes) * (_view(line) if line.name == "view" else SLOWER.get(line.name, 0.0))
 
 
 def _view(line: Line) -> float:
