@@ -40,8 +40,9 @@ def test_random_programs(tmp_path: Path) -> None:
     agree()
 
 
-# Found by random programs: a join whose vectors straddle its parts, kept in memory.
-@pytest.mark.parametrize(("seed", "lanes"), [(888996, 4)])
+# Found by random programs: a join whose vectors straddle its parts, kept in memory; a view backwards, whose constant
+# may not be added last.
+@pytest.mark.parametrize(("seed", "lanes"), [(888996, 4), (9036, 128)])
 def test_programs_that_failed(seed: int, lanes: int, tmp_path: Path) -> None:
     check(Generator(seed).case(), tmp_path, lanes)
 

@@ -163,7 +163,8 @@ Index Index::With(const Term& term) const {
 }
 
 std::string Index::AddressText() const {
-  if (terms_.empty() || constant_ <= 0) return Text();
+  // Only the sum of all is sure not to be below 0 where terms are subtracted.
+  if (terms_.empty() || constant_ == 0 || HasNegative()) return Text();
   Index rest = *this;
   rest.constant_ = 0;
   return "(" + rest.Text() + ") + " + std::to_string(constant_);

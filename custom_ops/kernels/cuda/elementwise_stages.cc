@@ -8,7 +8,8 @@ namespace {
 constexpr int64_t kApartRounds = 16;     // whose loads may stand in front of all computation
 constexpr int64_t kApartRegisters = 64;  // that these loads may fill
 constexpr int64_t kFullyUnrolled = 8;
-constexpr int64_t kRunRounds = 64;  // added up before they are added to the rest
+constexpr int64_t kUnrolledValues = 256;  // of a program whose loops are unrolled: others compile long enough
+constexpr int64_t kRunRounds = 64;        // added up before they are added to the rest
 
 std::string Number(int64_t number) { return std::to_string(number) + "u"; }
 
@@ -72,6 +73,10 @@ bool StagePrinter::KeepsInLanes(int64_t elements) const {
     if (schedule_.homes[i] == Home::kLane && program_.values[i].elements == elements) return true;
   }
   return false;
+}
+
+bool StagePrinter::IsLong() const {
+  return std::count(schedule_.used.begin(), schedule_.used.end(), true) > kUnrolledValues;
 }
 
 void StagePrinter::PrintSingles(const Stage& stage) {
@@ -260,7 +265,8 @@ void StagePrinter::PrintShare(const Stage& stage, const Share& share, bool in_re
   const int64_t rounds = share.rounds();
   const Index any_unit = Index::Variable("u", share.units);
   const int64_t registers = static_cast<int64_t>(reads(any_unit).size()) * stage.width * rounds;
-  if (rounds == 1 || (registers > 0 && registers <= kApartRegisters && rounds <= kApartRounds)) {
+  const bool fit = registers > 0 && registers <= kApartRegisters && rounds <= kApartRounds;
+  if (rounds == 1 || (fit && !IsLong())) {
     std::vector<Index> units;
     for (int64_t round = 0; round < rounds; ++round) {
       units.push_back(Index::Variable(share.lane, share.lanes) + Index::Constant(round * share.lanes));
@@ -299,7 +305,8 @@ std::vector<Parts> StagePrinter::OpenRounds(const Stage& stage, int64_t rounds, 
                                             std::vector<Parts>* totals) {
   const bool adds = std::any_of(totals->begin(), totals->end(), [](const Parts& parts) { return !parts.empty(); });
   if (!adds || rounds <= 2 * kRunRounds) {
-    body_.Line(in_registers || rounds <= kFullyUnrolled ? "#pragma unroll" : "#pragma unroll 4");
+    const bool whole = in_registers || (rounds <= kFullyUnrolled && !IsLong());
+    body_.Line(whole ? "#pragma unroll" : IsLong() ? "#pragma unroll 1" : "#pragma unroll 4");
     body_.Open("for (unsigned k = 0; k < " + Number(rounds) + "; ++k)");
     return {};
   }
@@ -309,7 +316,7 @@ std::vector<Parts> StagePrinter::OpenRounds(const Stage& stage, int64_t rounds, 
     if (outer[i].empty()) continue;
     (*totals)[i] = body_.PrintStarts(ValueAt(stage.values[i]), "run" + std::to_string(stage.values[i]));
   }
-  body_.Line("#pragma unroll 4");
+  body_.Line(IsLong() ? "#pragma unroll 1" : "#pragma unroll 4");
   body_.Open("for (unsigned k = run; k < min(run + " + Number(kRunRounds) + ", " + Number(rounds) + "); ++k)");
   return outer;
 }

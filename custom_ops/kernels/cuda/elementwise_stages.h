@@ -42,6 +42,7 @@ class StagePrinter {
   Home HomeOf(int value) const { return schedule_.homes[static_cast<size_t>(value)]; }
   static Index ElementOf(const Stage& stage, const Index& unit);
   bool KeepsInLanes(int64_t elements) const;
+  bool IsLong() const;
 
   void PrintSingles(const Stage& stage);
   void PrintElements(const Stage& stage);
