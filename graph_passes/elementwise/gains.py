@@ -12,7 +12,7 @@ from dpiframe.graph_passes.elementwise.program import ElementwiseProgram
 from dpiframe.graph_passes.elementwise.views import IN_PLACE, VIEWS
 from dpiframe.graph_passes.graphs import Node, is_standard
 
-PRODUCTS = {"cpu": 1 << 12, "cuda": 1 << 14}
+PRODUCTS = {"cpu": 1 << 13, "cuda": 1 << 14}
 """Products a row up to which two row values are multiplied as matrices here. Measured: what a matrix costs MLAS before
 it computes anything is more up to there."""
 WAITING = {"cpu": math.inf, "cuda": 2048}
