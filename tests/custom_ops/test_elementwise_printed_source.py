@@ -32,7 +32,7 @@ def check(case: Case, folder: Path, lanes: int, vectors: bool = True) -> None:
 
 
 def test_random_programs(tmp_path: Path) -> None:
-    @settings(max_examples=40, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=30, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
     @given(cases(), st.sampled_from(TEAMS), st.booleans())
     def agree(case: Case, lanes: int, vectors: bool) -> None:
         check(case, tmp_path, lanes, vectors)
@@ -60,7 +60,7 @@ def test_parts_of_models(text: str, lanes: int, tmp_path: Path) -> None:
         check(Case(text, inputs), tmp_path, lanes, vectors)
 
 
-@pytest.mark.parametrize("count", [490, 500, 700])
+@pytest.mark.parametrize("count", [490, 500])
 def test_more_addresses_than_parameters_hold(count: int, tmp_path: Path) -> None:
     text = "elementwise 1\nrows 1\n" + "input f32 x 2\n" * count
     text += f"join f32 {2 * count} : 0 {' '.join(map(str, range(count)))}\noutput {count}\n"
