@@ -5,6 +5,12 @@
 
 namespace dpiframe {
 
+int64_t ElementsOf(const Sizes& sizes) {
+  int64_t elements = 1;
+  for (const int64_t size : sizes) elements *= size;
+  return elements;
+}
+
 Sizes DenseStrides(const Sizes& sizes) {
   Sizes strides(sizes.size());
   int64_t stride = 1;

@@ -17,6 +17,8 @@ struct Layout {
   Sizes strides;
 };
 
+int64_t ElementsOf(const Sizes& sizes);
+
 // Strides of a row-major array.
 Sizes DenseStrides(const Sizes& sizes);
 bool IsDense(const Layout& layout, const Sizes& sizes);

@@ -3,16 +3,6 @@
 #include <algorithm>
 
 namespace dpiframe {
-namespace {
-
-int64_t ElementsOf(const Sizes& sizes) {
-  int64_t elements = 1;
-  for (const int64_t size : sizes) elements *= size;
-  return elements;
-}
-
-}  // namespace
-
 ElementwiseBuilder::ElementwiseBuilder(const ElementwiseProgram& program, const std::vector<bool>& constant_inputs,
                                        const LeafTable& leaves)
     : program_(program),
@@ -43,6 +33,11 @@ Schedule ElementwiseBuilder::Build() {
 int ElementwiseBuilder::AddStorage(StorageKind kind, int index, int phase, int64_t row_bytes) {
   schedule_.storages.push_back({kind, index, phase, row_bytes});
   return static_cast<int>(schedule_.storages.size()) - 1;
+}
+
+Access ElementwiseBuilder::NewBlock(int phase, const Sizes& sizes, int64_t bytes) {
+  const Layout layout{AddStorage(StorageKind::kBlock, -1, phase, ElementsOf(sizes) * bytes), 0, DenseStrides(sizes)};
+  return AccessTo(layout, bytes, phase, phase);
 }
 
 const Layout& ElementwiseBuilder::LayoutOf(int value) {

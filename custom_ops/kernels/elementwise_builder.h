@@ -38,6 +38,7 @@ class ElementwiseBuilder {
   int64_t BytesOf(int value) const { return static_cast<int64_t>(StoredBytes(StoredOf(Value(value).type))); }
 
   int AddStorage(StorageKind kind, int index, int phase, int64_t row_bytes);
+  Access NewBlock(int phase, const Sizes& sizes, int64_t bytes);
   Layout OwnLayout(int value);
   bool TargetLayout(int value, Layout* layout);
   const Layout& LayoutOf(int value);

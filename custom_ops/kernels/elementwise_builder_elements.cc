@@ -145,8 +145,7 @@ void ElementwiseBuilder::EmitElementwise(int value, const std::vector<int>& oper
     axes = make_axes();
   }
   if (!axes.empty() && axes.back().strides[0] != bytes) {
-    const Layout layout{AddStorage(StorageKind::kBlock, -1, phase, made.elements * bytes), 0, DenseStrides(made.sizes)};
-    accesses[0] = AccessTo(layout, bytes, phase, phase);
+    accesses[0] = NewBlock(phase, made.sizes, bytes);
     axes = make_axes();
   }
   for (size_t k = 0; k < operands.size(); ++k) {
@@ -164,9 +163,7 @@ void ElementwiseBuilder::EmitElementwise(int value, const std::vector<int>& oper
   if (broadcast == all) always_spread |= 1;
   for (size_t k = 0; k < operands.size(); ++k) {
     if ((broadcast & always_spread & 1u << k) == 0) continue;
-    Layout layout{AddStorage(StorageKind::kBlock, -1, phase, made.elements * BytesOf(operands[k])), 0,
-                  DenseStrides(made.sizes)};
-    const Access filled = AccessTo(layout, BytesOf(operands[k]), phase, phase);
+    const Access filled = NewBlock(phase, made.sizes, BytesOf(operands[k]));
     EmitCopy(phase, filled, accesses[k + 1], made.sizes, BytesOf(operands[k]));
     accesses[k + 1] = filled;
     broadcast &= ~(1u << k);

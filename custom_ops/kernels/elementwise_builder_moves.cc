@@ -35,10 +35,7 @@ void ElementwiseBuilder::BuildPick(int value) {
   const int64_t bytes = BytesOf(value);
   Access to = Write(value);
   const bool dense = IsDense(LayoutOf(value), made.sizes);
-  if (!dense) {
-    const Layout layout{AddStorage(StorageKind::kBlock, -1, phase, made.elements * bytes), 0, DenseStrides(made.sizes)};
-    to = AccessTo(layout, bytes, phase, phase);
-  }
+  if (!dense) to = NewBlock(phase, made.sizes, bytes);
   const int operand = made.operands[0];
   const Access from = Read(operand, phase);
   const Sizes& sizes = Value(operand).sizes;

@@ -23,7 +23,7 @@ struct LeafArgs {
 using Leaf = void (*)(const LeafArgs& args);
 
 // What lies in memory: as ScalarType, but f16 is computed on, and kept between lines, as a float.
-enum class Stored { kFloat, kDouble, kInt32, kInt64, kByte, kHalf };
+enum class Stored { kFloat, kDouble, kInt32, kInt64, kByte };
 
 constexpr Stored StoredOf(ScalarType type) {
   switch (type) {
@@ -41,7 +41,7 @@ constexpr Stored StoredOf(ScalarType type) {
 }
 
 constexpr size_t StoredBytes(Stored stored) {
-  constexpr size_t kBytes[] = {4, 8, 4, 8, 1, 2};
+  constexpr size_t kBytes[] = {4, 8, 4, 8, 1};
   return kBytes[static_cast<int>(stored)];
 }
 
