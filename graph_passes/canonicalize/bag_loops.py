@@ -326,20 +326,21 @@ class _Reader:
         if len(node.inputs) != 4 or not node.inputs[0].is_empty() or len(node.attrs["body"].outputs) != 3:
             return None
         body, condition = node.attrs["body"], self._value(node.inputs[1])
-        begin = self._value(node.inputs[2])
-        empty = node.inputs[3]
+        # the exporter carries the position and the list in either order
+        place, kept_place = (2, 3) if isinstance(self._value(node.inputs[2]), Offset) else (3, 2)
+        begin, empty = self._value(node.inputs[place]), node.inputs[kept_place]
         if not isinstance(begin, Offset) or not is_small_constant(empty, 8) or values_of(empty).size:
             return None
         if not isinstance(condition, Test) or condition.kind != "less" or condition.a != begin:
             return None
-        found = read_padding(self._value, body)
+        found = read_padding(self._value, body, place, kept_place)
         if found is None or not isinstance(condition.b, Offset):
             return None
         end, ids, padding, rows = found
         if end != condition.b:
             return None
         kept = Kept(ids, begin, end, padding, rows)
-        self._values[id(node.outputs[1])] = kept
+        self._values[id(node.outputs[kept_place - 2])] = kept
         return None
 
     def _table_rows(self, tensor: gs.Tensor) -> tuple[gs.Tensor, gs.Tensor, gs.Tensor | None] | None:
@@ -457,8 +458,9 @@ def _without_slices(vector: gs.Tensor, add: int) -> tuple[gs.Tensor, int]:
     if node is None or node.op != "Slice":
         return vector, add
     operands = [constant_integer(tensor) for tensor in node.inputs[1:]]
-    start, end, axis, step = [*operands, *[0, 1][len(operands) - 2 :]]
-    if start is None or start < 0 or end is None or end < _END or axis != 0 or step != 1:
+    start, end = operands[:2]
+    whole = operands[2:] in ([], [0], [0, 1])
+    if start is None or start < 0 or end is None or end < _END or not whole:
         return vector, add
     return _without_slices(node.inputs[0], add + start)
 

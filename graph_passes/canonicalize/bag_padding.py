@@ -11,14 +11,19 @@ import onnx_graphsurgeon as gs
 from dpiframe.graph_passes.canonicalize.bag_symbols import Offset, Outer, constant_integer, producer_of
 
 
-def read_padding(value_of: Callable[[gs.Tensor], Any], body: gs.Graph) -> tuple[Offset, gs.Tensor, int, int] | None:
-    """Of an inner loop: where it ends, and the ids, padding and table rows by which it leaves positions out."""
-    _, _, position, kept = body.inputs
-    condition, step, result = (producer_of(tensor) for tensor in body.outputs)
+def read_padding(
+    value_of: Callable[[gs.Tensor], Any], body: gs.Graph, place: int, kept_place: int
+) -> tuple[Offset, gs.Tensor, int, int] | None:
+    """Of an inner loop: where it ends, and the ids, padding and table rows by which it leaves positions out.
+
+    place, kept_place: which inputs of the body are the position and the list of those that are kept.
+    """
+    position, kept, next_position = body.inputs[place], body.inputs[kept_place], body.outputs[place - 1]
+    condition, step, result = (producer_of(body.outputs[i]) for i in (0, place - 1, kept_place - 1))
     if condition is None or condition.op != "Less" or step is None or step.op != "Add" or result is None:
         return None
     one = value_of(step.inputs[1])
-    if condition.inputs[0] is not body.outputs[1] or step.inputs[0] is not position:
+    if condition.inputs[0] is not next_position or step.inputs[0] is not position:
         return None
     if not isinstance(one, Outer) or constant_integer(one.tensor) != 1:
         return None
@@ -33,10 +38,10 @@ def read_padding(value_of: Callable[[gs.Tensor], Any], body: gs.Graph) -> tuple[
     unchanged = result.attrs["else_branch"].outputs[0] is kept or (
         left_out is not None and left_out.op == "Identity" and left_out.inputs[0] is kept
     )
-    place = producer_of(appended.inputs[1])
-    if not unchanged or appended.inputs[0] is not kept or place is None or place.op not in ("Reshape", "Unsqueeze"):
+    added = producer_of(appended.inputs[1])
+    if not unchanged or appended.inputs[0] is not kept or added is None or added.op not in ("Reshape", "Unsqueeze"):
         return None
-    if place.inputs[0] is not position:
+    if added.inputs[0] is not position:
         return None
     equal = producer_of(test.inputs[0])
     if equal is None or equal.op != "Equal":

@@ -165,11 +165,22 @@ def padded_loop(
     op: str = "sum",
     padding: int = 3,
     *,
+    list_first: bool = False,
     table_rows: int = 20,
     dim: int = 4,
     change: tuple[str, str] = ("", ""),
 ) -> onnx.ModelProto:
-    """The form with an inner Loop that lists the positions of a bag without those of padding."""
+    """The form with an inner Loop that lists the positions of a bag without those of padding.
+
+    The exporter carries position and list in either order, and so counter and sequence.
+    """
+    carried = ["begin", "int64 j", "int64 j_next", "stopped"], ["none", "int64[p] known", "int64[q] listed", "kept"]
+    given, taken, left, found = zip(*(reversed(carried) if list_first else carried), strict=True)
+    outer = (
+        ["empty", "seq(float[a, b]) before", "seq(float[a, b]) after", "filled"],
+        ["zero", "int64 i", "int64 next", "ran"],
+    )
+    first_given, first_taken, first_left, first_found = zip(*(reversed(outer) if list_first else outer), strict=True)
     text = f"""(int64[n] ids, int64[m] offsets) => (float[k, {dim}] y) {{
         ones_shape = Shape (ids)
         ones = Expand (one_f, ones_shape)
@@ -182,17 +193,17 @@ def padded_loop(
         whole = Concat <axis = 0> (offsets, length_1d)
         empty = SequenceEmpty ()
         first = Less (zero, bags)
-        filled, ran = Loop (, first, empty, zero)
-            <body = bag (int64 unused, bool going, seq(float[a, b]) before, int64 i)
-                => (bool goes_on, seq(float[a, b]) after, int64 next) {{
+        {", ".join(first_found)} = Loop (, first, {", ".join(first_given)})
+            <body = bag (int64 unused, bool going, {", ".join(first_taken)})
+                => (bool goes_on, {", ".join(first_left)}) {{
             begin = Gather <axis = 0> (whole, i)
             one_like = CastLike (one, i)
             i_1 = Add (i, one_like)
             stop = Gather <axis = 0> (whole, i_1)
             some = Less (begin, stop)
-            stopped, kept = Loop (, some, begin, none)
-                <body = positions (int64 unused_2, bool going_2, int64 j, int64[p] known)
-                    => (bool goes_on_2, int64 j_next, int64[q] listed) {{
+            {", ".join(found)} = Loop (, some, {", ".join(given)})
+                <body = positions (int64 unused_2, bool going_2, {", ".join(taken)})
+                    => (bool goes_on_2, {", ".join(left)}) {{
                 id = Gather <axis = 0> (ids, j)
                 zero_like = CastLike (zero, id)
                 below = Less (id, zero_like)

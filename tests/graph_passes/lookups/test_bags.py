@@ -64,12 +64,13 @@ def test_weights(form: Callable[..., onnx.ModelProto], bounds: bool) -> None:
     assert block == "bag 0 0 4 sum 0 0 1:* 0 col 2 * 0:0 none"
 
 
+@pytest.mark.parametrize("list_first", [False, True])
 @pytest.mark.parametrize("op", ["sum", "mean", "max"])
-def test_padding(op: str) -> None:
+def test_padding(op: str, list_first: bool) -> None:
     cases = [bags(17, 5, high=5), bags(6, 2, high=5), bags(40, 3, high=4)]
     cases[1]["ids"] = np.array([3, -17, 3, 1, 3, 2])
     cases[1]["offsets"] = np.array([0, 3])
-    assert check(padded_loop(op), *cases).endswith("0:0 3")
+    assert check(padded_loop(op, list_first=list_first), *cases).endswith("0:0 3")
 
 
 @pytest.mark.parametrize("form", FORMS)
