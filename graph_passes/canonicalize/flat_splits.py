@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from dpiframe.graph_passes.canonicalize.progressions import Progressions, Size, number
+from dpiframe.graph_passes.canonicalize.progressions import Progressions
+from dpiframe.graph_passes.canonicalize.sizes import Size, number
 from dpiframe.graph_passes.graphs import Node, is_standard, replace_uses
 from dpiframe.graph_passes.workbench import Workbench
 

@@ -6,7 +6,8 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.canonicalize.bag_loops import BagLoop, NotABagError, find_bag
-from dpiframe.graph_passes.canonicalize.progressions import Progressions, Size
+from dpiframe.graph_passes.canonicalize.progressions import Progressions
+from dpiframe.graph_passes.canonicalize.sizes import Size
 from dpiframe.graph_passes.graphs import Node, set_producer
 from dpiframe.graph_passes.workbench import Workbench
 

@@ -9,19 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpiframe.graph_passes.canonicalize.progressions import (
-    Fill,
-    Listed,
-    Progressions,
-    Ramp,
-    Size,
-    divided,
-    number,
-    plus,
-    product,
-    solved,
-    times,
-)
+from dpiframe.graph_passes.canonicalize.progressions import Fill, Listed, Progressions, Ramp
+from dpiframe.graph_passes.canonicalize.sizes import Size, divided, number, plus, product, solved, times
 from dpiframe.graph_passes.workbench import Workbench
 from tests.graph_passes.harness import parse
 

@@ -81,6 +81,16 @@ def test_offsets_in_any_order_are_taken_as_slice_takes_them(form: Callable[..., 
     agree(model, result, case, tolerance=FP32_TOLERANCE)
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("op", ["sum", "mean", "max"])
+@pytest.mark.parametrize("bounds", [False, True])
+def test_a_batch_of_a_fixed_size(form: Callable[..., onnx.ModelProto], op: str, bounds: bool) -> None:
+    if bounds and form is sequence_loop and op != "sum":
+        pytest.skip("its last bag ends with the list")
+    rows = 4 + bounds
+    check(form(op, bounds=bounds, inputs=f"int64[9] ids, int64[{rows}] offsets"), bags(9, 4, bounds))
+
+
 def test_a_batch_without_bags() -> None:
     result = optimize(scan_loop())
     case = {"ids": np.arange(3), "offsets": np.zeros(0, np.int64)}
