@@ -54,6 +54,7 @@ def test_a_product_of_more_rows() -> None:
         ("...j,jk->...k", "b,6", "6,4", "b,4"),
         ("bhd,bmd->bhmd", "b,3,6", "b,2,6", "b,3,2,6"),
         ("bij,bjk->bik", "b,3,6", "b,6,2", "b,3,2"),
+        ("ij,jk->ik", "b,6", "6,1", "b,1"),
     ],
 )
 def test_what_is_no_such_product(equation: str, left: str, right: str, result: str) -> None:
