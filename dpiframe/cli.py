@@ -52,6 +52,10 @@ Order = Annotated[
     Literal["breadth", "depth"],
     typer.Option(help="How branches on several streams are launched: alternately, or one after the other."),
 ]
+Without = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PASS", help="Leave out a pass: fuse_lookups, fuse_gemm, fuse_elementwise or assign_streams."),
+]
 Inputs = Annotated[
     Path | None,
     typer.Option(metavar="FILE.npz", help="Real inputs to verify on as well, an array an input, by its name."),
@@ -78,6 +82,7 @@ def optimize(
     precision: Precision = "fp32",
     streams: Streams = "auto",
     order: Order = "breadth",
+    without: Without = None,
     inputs: Inputs = None,
     external_data: ExternalData = "reference",
     custom_op_library: CustomOpLibrary = None,
@@ -100,6 +105,7 @@ def optimize(
             precision=precision,
             streams=streams,
             order=order,
+            without=without or (),
             inputs=inputs,
             external_data=external_data,
             custom_op_library=custom_op_library,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,8 @@ BadIds = Literal["error", "zero", "clamp"]
 Precision = Literal["fp32", "tf32", "fp16"]
 Order = Literal["breadth", "depth"]
 MAX_STREAMS = 32
+FUSIONS = ("fuse_lookups", "fuse_gemm", "fuse_elementwise", "assign_streams")
+"""The passes that form ops, by name: each can be left out."""
 
 
 @dataclass
@@ -87,6 +89,7 @@ def optimize(
     precision: Precision = "fp32",
     streams: int | str = "auto",
     order: Order = "breadth",
+    without: Sequence[str] = (),
     inputs: str | Path | None = None,
     external_data: Mode = "reference",
     custom_op_library: str | Path | None = None,
@@ -98,10 +101,10 @@ def optimize(
     bad_ids: what a lookup of an id outside its table does. precision: of matrix products on CUDA; "fp32" is no less
     accurate than float32, "tf32" and "fp16" keep 11 bits of each operand. streams: on how many CUDA streams at most
     independent branches run, from 1 ("off") to 32. order: how branches are launched, alternately or one after the
-    other. inputs: an .npz file with an array for each input, to verify on besides generated inputs. external_data:
-    whether data files stay where they are, are copied or hard-linked to the output's folder. custom_op_library: the
-    library of a model's own operators. The input and its data are never written to, and no output is left behind unless
-    all went well.
+    other. without: passes to leave out, of FUSIONS. inputs: an .npz file with an array for each input, to verify on
+    besides generated inputs. external_data: whether data files stay where they are, are copied or hard-linked to the
+    output's folder. custom_op_library: the library of a model's own operators. The input and its data are never written
+    to, and no output is left behind unless all went well.
 
     Raises ModelError for a file that is no usable model, UsageError for arguments that can't be used, VerificationError
     where the result's answers differ or can't be compared, MissingDependencyError without onnxruntime.
@@ -111,6 +114,8 @@ def optimize(
     check_choice("precision", precision, ("fp32", "tf32", "fp16"))
     check_choice("order", order, ("breadth", "depth"))
     most_streams = stream_count(streams)
+    for name in without:
+        check_choice("without", name, FUSIONS)
     check_choice("external_data", external_data, ("reference", "copy", "link"))
     require_onnxruntime()
     source = Path(path)
@@ -125,6 +130,7 @@ def optimize(
         from dpiframe.graph_passes import pipeline
 
         verifier = Verifier(child, subject, provider, progress)
+        passes = [kind for kind in pipeline.PASSES if kind.name not in without]
         runs_on: Literal["cpu", "cuda"] = "cuda" if verifier.cuda or provider == "cuda" else "cpu"
         rewritten = pipeline.optimize_model(
             subject.model,
@@ -133,6 +139,7 @@ def optimize(
             precision=precision,
             streams=most_streams,
             launch_order=order,
+            passes=passes,
             on_pass=lambda name: progress("rewriting", name),
         )
         with _writing(target):
@@ -150,6 +157,7 @@ def optimize(
                 precision=precision,
                 streams=most_streams,
                 launch_order=order,
+                passes=passes,
             )
             _check_model(verifier, subject, rewritten, staged)
             verifier.run(staged.path, bad_ids=bad_ids, precision=precision)
@@ -196,6 +204,8 @@ def stream_count(streams: int | str) -> int:
 
 def _fail(verifier: Verifier, subject: Subject, culprit: str | None) -> NoReturn:
     where = f"they first differ after the pass {culprit}" if culprit else "no single pass is to blame"
+    if culprit in FUSIONS:
+        where += f" (to leave it out: --without {culprit})"
     mismatch = verifier.result.mismatch
     raise VerificationError(
         f"{subject.path}: the optimized model's answers differ: {mismatch}; {where}; nothing was written",
