@@ -11,6 +11,7 @@ from dpiframe.graph_passes.canonicalize.constants import constant_nodes, fold_co
 from dpiframe.graph_passes.canonicalize.dimensions import unify_dimensions
 from dpiframe.graph_passes.canonicalize.einsums import name_products
 from dpiframe.graph_passes.canonicalize.flat_splits import pick_split_rows
+from dpiframe.graph_passes.canonicalize.last_bags import close_last_bags
 from dpiframe.graph_passes.canonicalize.picks import pick_in_place
 from dpiframe.graph_passes.canonicalize.regular_bags import pool_regular_bags
 from dpiframe.graph_passes.canonicalize.shape_plumbing import fix_shapes
@@ -34,6 +35,7 @@ _STEPS = (
     pick_in_place,
     pick_split_rows,
     pool_regular_bags,
+    close_last_bags,
     shape_bags,
     share_common_nodes,
 )
@@ -53,7 +55,8 @@ class Canonicalize(Pass):
     6. An Einsum that is a matrix product becomes one, and products written for column vectors become those of rows.
     7. Elements that are picked behind a batch axis which is moved away for it are picked where they are.
     8. A matrix that is split after it was laid out flat is picked from by row.
-    9. A loop over bags of rows that are all equally long becomes a Gather and a reduction.
+    9. A loop over bags of rows that are all equally long becomes a Gather and a reduction; of others, the last bag ends
+       as the others do, and the result gets a shape.
     10. Repeated nodes are computed once.
 
     Left alone: nodes that give a graph's output, random operators, and whatever would make the file grow.

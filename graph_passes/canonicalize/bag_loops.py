@@ -70,6 +70,14 @@ class NotABagError(Exception):
     """A loop over table rows that computes something else; the text says what."""
 
 
+class OpenEndError(NotABagError):
+    """A loop over bags whose last, if it has ids, ends with the list and not at its bound; see last_bags."""
+
+    def __init__(self, bounds: gs.Tensor, ids: gs.Tensor, op: str) -> None:
+        super().__init__("its last bag ends with the list and not at its last offset")
+        self.bounds, self.ids, self.op = bounds, ids, op
+
+
 def find_bag(node: Node) -> BagLoop | None:
     """The bags that a node's first output holds, one a row: of a Loop that scans, or a ConcatFromSequence behind one.
 
@@ -183,6 +191,8 @@ class _Reader:
         if wanted is None or self.inside.size(self.inside.trips) != wanted:
             raise NotABagError("it doesn't run once for each bag")
         if not self._ends_alike(last, other, bounds, length):
+            if self._ends_alike(last, other, False, length):
+                raise OpenEndError(vector, rows.ids, other.op)
             raise NotABagError("its last bag ends elsewhere than at its last offset")
         if other.over is not None or other.op not in ("sum", "mean", "max"):
             raise NotABagError("it divides by something other than the number of rows")

@@ -133,12 +133,17 @@ def test_lengths_of_what_is_flat_cut_and_joined() -> None:
     nodes = SHAPE + (
         "y = Reshape (x, minus_one)\nones_y = Mul (y, y)\nlonger = Concat <axis = 0> (flat, one_1d)\n"
         "shorter = Slice (longer, one_1d, end, zero_1d, one_1d)\npart = Slice (flat, zero_1d, one_1d, zero_1d)\n"
-        "all = Concat <axis = 0> (shorter, part, ones_y)\n"
+        "head = Slice (longer, zero_1d, minus_one, zero_1d)\nmiddle = Slice (longer, one_1d, minus_one, zero_1d)\n"
+        "all = Concat <axis = 0> (shorter, part, ones_y, head, middle)\n"
     )
     found, named = Progressions(), tensors(nodes, **CONSTANTS)
     assert found.length(named["y"]) == Size(3, ("n",))
     assert found.length(named["longer"]) == Size(1, ("k",), 1)
     assert found.length(named["shorter"]) == Size(1, ("k",))
+    for name in ("part", "head", "middle"):
+        length = found.length(named[name])
+        assert length is not None
+        assert "k" not in length.symbols
     assert found.length(named["x"]) is None
 
 

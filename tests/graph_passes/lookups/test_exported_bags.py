@@ -54,11 +54,14 @@ LISTS = {"input": (IDS, LIST), "offsets": (OFFSETS, ROWS)}
 CASES: dict[str, tuple[Any, dict[str, tuple[np.ndarray, dict[int, str]]], str]] = {
     **{f"{mode}": (bag("input", "offsets", mode=mode), LISTS, "bag") for mode in ("sum", "mean", "max")},
     "one column": (bag("input", "offsets", mode="sum", dim=1), LISTS, "bag"),
-    "last offset": (
-        bag("input", "offsets", mode="sum", include_last_offset=True),
-        {"input": (IDS, LIST), "offsets": (BOUNDS, ROWS)},
-        "bag",
-    ),
+    **{
+        f"{mode} with the last offset": (
+            bag("input", "offsets", mode=mode, include_last_offset=True),
+            {"input": (IDS, LIST), "offsets": (BOUNDS, ROWS)},
+            "bag",
+        )
+        for mode in ("sum", "mean", "max")
+    },
     "weights": (
         bag("input", "offsets", "per_sample_weights", mode="sum"),
         {**LISTS, "per_sample_weights": (WEIGHTS, LIST)},
