@@ -50,20 +50,20 @@ def optimize_model(
     precision: str = "fp32",
     streams: int = 0,
     launch_order: Order = "breadth",
-    passes: Sequence[type[Pass]] = PASSES,
+    passes: Sequence[type[Pass]] | None = None,
     on_pass: Callable[[str], None] | None = None,
 ) -> PipelineResult:
     """Run all passes over a model, whose own protobuf is not changed.
 
     provider: "cpu" or "cuda", the target that fusions are formed for. bad_ids: "error", "zero" or "clamp". precision:
     "fp32", "tf32" or "fp16", of products on CUDA. streams: how many at most branches run on at once on CUDA, 0 for as
-    many as they are worth. launch_order: "breadth" or "depth". passes: those to run, in order. on_pass is called with
-    each pass's name before it runs.
+    many as they are worth. launch_order: "breadth" or "depth". passes: those to run, PASSES unless given. on_pass is
+    called with each pass's name before it runs.
     """
     bench = Workbench(inline_lookup_functions(model), provider, bad_ids, precision, streams, launch_order)
     already = _count_fused(bench)
     result = PipelineResult(model, nodes_before=count_nodes(bench), lookups_before=count_lookups(bench))
-    for kind in passes:
+    for kind in PASSES if passes is None else passes:
         current = kind()
         if on_pass is not None:
             on_pass(current.name)
@@ -83,12 +83,12 @@ def models_after_passes(
     precision: str = "fp32",
     streams: int = 0,
     launch_order: Order = "breadth",
-    passes: Sequence[type[Pass]] = PASSES,
+    passes: Sequence[type[Pass]] | None = None,
 ) -> Iterator[tuple[str, onnx.ModelProto]]:
     """Run the passes again, and give each one's name and the model after it: to find the first whose results differ."""
     bench = Workbench(inline_lookup_functions(model), provider, bad_ids, precision, streams, launch_order)
     already = _count_fused(bench)
-    for kind in passes:
+    for kind in PASSES if passes is None else passes:
         kind()(bench)
         yield kind.name, _finish(bench, _count_fused(bench) > already)
 
