@@ -86,20 +86,22 @@ CudaGemm::CudaGemm(const GemmProgram& program, const float* weight, int device)
   multiprocessors_ = Attribute(cudaDevAttrMultiProcessorCount, device);
   const int major = Attribute(cudaDevAttrComputeCapabilityMajor, device);
   const int minor = Attribute(cudaDevAttrComputeCapabilityMinor, device);
-  overlap_ = major >= 9;
-  if (IsSkinny()) return;
-  const GemmKernels wgmma = WgmmaKernels(), mma = MmaKernels();
-  if (major == 9 && minor == 0) kernels_.assign(wgmma.begin, wgmma.end);
-  kernels_.insert(kernels_.end(), mma.begin, mma.end);
-  for (const GemmKernel& kernel : kernels_) {
-    const cudaError_t code = PrepareGemmKernel(kernel, products_);
+  const auto check = [&](cudaError_t code) {
     if (code == cudaErrorNoKernelImageForDevice) {
       throw CudaError("this build of dpiframe holds no code for this GPU; build it with DPIFRAME_CUDA_ARCHITECTURES=" +
                           std::to_string(10 * major + minor),
                       code);
     }
     CheckCuda(code, "a kernel of FusedGemm can't be had");
-  }
+  };
+  bool waits = false;
+  check(SkinnyGemmWaits(&waits));
+  overlap_ = major >= 9 && waits;
+  if (IsSkinny()) return;
+  const GemmKernels wgmma = WgmmaKernels(), mma = MmaKernels();
+  if (major == 9 && minor == 0) kernels_.assign(wgmma.begin, wgmma.end);
+  kernels_.insert(kernels_.end(), mma.begin, mma.end);
+  for (const GemmKernel& kernel : kernels_) check(PrepareGemmKernel(kernel, products_));
 }
 
 void CudaGemm::Prepare(void* memory) {

@@ -72,6 +72,20 @@ cudaError_t LaunchGemm(const GemmKernel& kernel, int products, const GemmArgumen
                       kernel.shared_bytes, kernel.blocks, kernel.wgmma, arguments, stream);
 }
 
+cudaError_t SkinnyGemmWaits(bool* waits) {
+  *waits = true;
+  for (const void* kernel :
+       {reinterpret_cast<const void*>(&SkinnyGemm<4, 4>), reinterpret_cast<const void*>(&SkinnyGemm<4, 2>),
+        reinterpret_cast<const void*>(&SkinnyGemm<4, 1>), reinterpret_cast<const void*>(&SkinnyGemm<2, 1>),
+        reinterpret_cast<const void*>(&SkinnyGemm<1, 1>)}) {
+    cudaFuncAttributes attributes{};
+    const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel);
+    if (code != cudaSuccess) return code;
+    *waits = *waits && attributes.ptxVersion >= 90;
+  }
+  return cudaSuccess;
+}
+
 cudaError_t LaunchSkinnyGemm(const GemmArguments& arguments, bool overlap, cudaStream_t stream) {
   const int rows = arguments.m >= 4 ? 4 : static_cast<int>(arguments.m);
   if (arguments.n == 1) {

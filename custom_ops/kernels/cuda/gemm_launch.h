@@ -37,7 +37,11 @@ cudaError_t LaunchGemm(const GemmKernel& kernel, int products, const GemmArgumen
 // Splits A into arguments.split.
 cudaError_t LaunchPresplit(int products, const GemmArguments& arguments, cudaStream_t stream);
 
-// For few rows or few columns.
+// Loads the kernels for few rows or few columns, on the current device. `waits`: whether their code waits for earlier
+// kernels itself; that for older GPUs doesn't, also where the driver has compiled it for a newer one.
+cudaError_t SkinnyGemmWaits(bool* waits);
+
+// For few rows or few columns. `overlap`: see LaunchKernel.
 cudaError_t LaunchSkinnyGemm(const GemmArguments& arguments, bool overlap, cudaStream_t stream);
 
 // Launches a kernel. With `overlap` it may start while earlier ones still run: it waits for them itself.
