@@ -1,5 +1,7 @@
 #include "region_program.h"
 
+#include <algorithm>
+
 #include "program_fields.h"
 
 namespace dpiframe {
@@ -64,7 +66,14 @@ class RegionParser {
 
   void ParseOutput() {
     Header("output");
-    program_.outputs.push_back(Made(reader_.Word("value")));
+    const std::string_view word = reader_.Word("value");
+    const int value = Made(word);
+    std::vector<int>& outputs = program_.outputs;
+    if (value < program_.inputs) reader_.Fail("is " + std::string(word) + ", an input, which no node makes");
+    if (std::count(outputs.begin(), outputs.end(), value) > 0) {
+      reader_.Fail("is " + std::string(word) + ", which is an output already");
+    }
+    outputs.push_back(value);
     reader_.EndLine();
   }
 

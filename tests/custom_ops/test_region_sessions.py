@@ -101,12 +101,21 @@ def test_an_id_outside_its_table_names_the_inner_node() -> None:
         ("  gemm 1", "  gemm 9", "format version"),
         ("name FusedGemm", "nam FusedGemm", 'where "name" was expected'),
         ("\noutput ", "\noutput 9", "which no line before this one makes"),
+        ("\noutput ", "\noutput 0\noutput ", "is 0, an input, which no node makes"),
     ],
 )
 def test_a_wrong_program_is_named(change: str, into: str, message: str) -> None:
     result = with_program(regional(two_modules()), change, into)
     with pytest.raises(Exception, match=message):
         session(result, library=True)
+
+
+def test_an_output_that_is_listed_twice_is_named() -> None:
+    result = regional(two_modules())
+    program = region_of(result).attribute[0].s.decode()
+    first = program[program.index("\noutput ") :].split("\n")[1]
+    with pytest.raises(Exception, match="which is an output already"):
+        session(with_program(result, first, f"{first}\n{first}"), library=True)
 
 
 def test_every_line_that_is_missing_is_missed() -> None:
