@@ -123,9 +123,8 @@ void CudaLookup::Upload(void* memory) {
             "the GPU's properties can't be read");
   multiprocessors_ = multiprocessors;
   // Kernels are loaded at their first use, which must not fall into the capture of a graph.
-  for (const void* kernel :
-       {PlainLookupKernelFor(1), PlainLookupKernelFor(4), PlainPoolKernelFor(plan_.element_bytes),
-        LookupKernelFor(plan_.element_bytes), BagKernelFor(plan_.element_bytes)}) {
+  for (const void* kernel : {PlainLookupKernelFor(1), PlainLookupKernelFor(4), PlainPoolKernelFor(plan_.element_bytes),
+                             LookupKernelFor(plan_.element_bytes), BagKernelFor(plan_.element_bytes)}) {
     cudaFuncAttributes attributes{};
     const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel);
     if (code == cudaErrorNoKernelImageForDevice) throw CudaError(NoCodeMessage(device_), code);
