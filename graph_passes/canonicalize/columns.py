@@ -12,6 +12,8 @@ from dpiframe.graph_passes.workbench import Workbench
 MIN_OPSET = 13
 _VIEWS = ("Unsqueeze", "Reshape")
 _ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "Tanh", "Relu", "Sigmoid")
+_TYPES = {np.dtype(name) for name in ("float16", "float32", "float64")}
+"""ONNX Runtime multiplies matrices of integers with MatMul alone."""
 
 
 def use_rows(bench: Workbench, changes: list[str]) -> bool:
@@ -46,7 +48,7 @@ def use_rows(bench: Workbench, changes: list[str]) -> bool:
 
 
 def _multiplies_column(node: gs.Node) -> bool:
-    if node.op != "MatMul":
+    if node.op != "MatMul" or node.outputs[0].dtype not in _TYPES:
         return False
     weight, column = node.inputs
     constant = isinstance(weight, gs.Constant) and weight.shape is not None and len(weight.shape) == 2

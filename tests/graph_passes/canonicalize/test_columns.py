@@ -150,6 +150,18 @@ def test_an_old_opset_stays() -> None:
     assert op_types(canonical(model)) == ["Unsqueeze", "MatMul"]
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_integers_stay_what_runtimes_multiply(dtype: str) -> None:
+    model = parse(
+        f"({dtype}[b,6] x) => ({dtype}[b,4] y) {{ {COLUMN} p = MatMul(W, c) f = Squeeze(p, axes) y = Neg(f) }}",
+        W=np.arange(24, dtype=dtype).reshape(4, 6),
+    )
+    result = canonical(model)
+    assert op_types(result) == ["Unsqueeze", "MatMul", "Squeeze", "Neg"]
+    feed = {"x": np.arange(-6, 6, dtype=dtype).reshape(2, 6)}
+    same(session(result).run(None, feed)[0], session(model).run(None, feed)[0], 0, "integers")
+
+
 def test_weights_are_not_copied() -> None:
     model = parse(
         f"(float[b,6] x) => (float[b,4] y) {{ {COLUMN} p = MatMul(W, c) f = Squeeze(p, axes) y = Neg(f) }}",
