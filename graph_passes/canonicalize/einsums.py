@@ -11,7 +11,8 @@ from dpiframe.graph_passes.workbench import Workbench
 def name_products(bench: Workbench, changes: list[str]) -> bool:
     """Rewrite `...k,kn->...n` as MatMul.
 
-    Left alone: a single column, which ONNX Runtime sums in another order as a MatMul than as an Einsum.
+    Left alone: a single column, which ONNX Runtime sums in another order as a MatMul than as an Einsum, and operands
+    of which one may be repeated along k, as only Einsum does.
     """
     found = 0
     for graph in bench.graphs():
@@ -31,8 +32,8 @@ def name_products(bench: Workbench, changes: list[str]) -> bool:
 
 
 def _is_product(node: gs.Node) -> bool:
-    shape = node.inputs[1].shape if len(node.inputs) == 2 else None
-    if shape is None or len(shape) != 2 or shape[1] == 1:
+    rows, shape = (tensor.shape for tensor in node.inputs) if len(node.inputs) == 2 else (None, None)
+    if not rows or shape is None or len(shape) != 2 or shape[1] == 1 or rows[-1] is None or rows[-1] != shape[0]:
         return False
     equation = str(node.attrs.get("equation", "")).replace(" ", "")
     operands, arrow, result = equation.partition("->")

@@ -61,6 +61,21 @@ def test_what_is_no_such_product(equation: str, left: str, right: str, result: s
     assert op_types(canonical(einsum(equation, left, right, result))) == ["Einsum", "Relu"]
 
 
+@pytest.mark.parametrize(("left", "right"), [("b,1", "6,4"), ("b,6", "1,4")])
+def test_an_operand_that_is_repeated_along_the_sum(left: str, right: str) -> None:
+    """What Einsum allows and MatMul doesn't."""
+    model = einsum("ij,jk->ik", left, right, "b,4")
+    result = canonical(model)
+    assert op_types(result) == ["Einsum", "Relu"]
+    feed = {"x": table(5, int(left[-1])), "w": table(int(right[0]), 4)}
+    same(session(result).run(None, feed)[0], session(model).run(None, feed)[0], 1e-6, left)
+
+
+def test_a_sum_over_an_axis_of_unknown_size_is_left() -> None:
+    """It may be one on either side."""
+    assert op_types(canonical(einsum("ij,jk->ik", "b,n", "6,4", "b,4"))) == ["Einsum", "Relu"]
+
+
 def test_three_operands_are_left() -> None:
     model = parse(
         '(float[b,6] x, float[6,4] w, float[4,2] v) => (float[b,2] y) { e = Einsum <equation = "ij,jk,kl->il"> (x, w, v) y = Relu(e) }'
