@@ -7,6 +7,7 @@ from collections import deque
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.elementwise.body import elementwise_body
+from dpiframe.graph_passes.elementwise.first_input import with_first_input
 from dpiframe.graph_passes.elementwise.gains import PRODUCTS, WAITING, absorbed, copies_better, why_not, work
 from dpiframe.graph_passes.elementwise.groups import find_groups
 from dpiframe.graph_passes.elementwise.lines import RefusedError
@@ -108,6 +109,8 @@ def _fuse(
     reason = why_not(nodes, lowered.program, results, bench.provider)
     if reason is not None:
         return reason
+    if lowered.program.values[0].type == "f16":
+        lowered = with_first_input(lowered, bench.new_name("not_float16"))
     name = _function(bench, lowered, nodes, results)
     label = bench.new_name(f"{OP}_{results[0].name}")
     node = Node(name, name=label, attrs={"program": str(lowered.program)}, inputs=lowered.inputs, domain=DOMAIN)
