@@ -24,11 +24,11 @@ class GraphWriter:
 
     owned: id() of every constant that some graph of the model holds as an initializer; such a constant is written
     there, any other one in the outermost graph whose nodes read it. known: given, the graph is written as a skeleton
-    for shape inference: large values are withheld, and no tensor says its shape but those that are named here, so that
+    for shape inference: large values are withheld, and no tensor says its shape but those whose id() is here, so that
     inference finds shapes rather than believing them.
     """
 
-    def __init__(self, owned: set[int], known: Mapping[str, gs.Variable] | None = None) -> None:
+    def __init__(self, owned: set[int], known: Mapping[int, gs.Variable] | None = None) -> None:
         self._owned = owned
         self._known = known or {}
         self._skeleton = known is not None
@@ -110,8 +110,8 @@ class GraphWriter:
         for output, tensor in zip(graph.proto.output, graph.outputs, strict=True):
             value = proto.output.add()
             value.CopyFrom(output)
-            if tensor.name in self._known:
-                value.CopyFrom(type_of(tensor, self._known[tensor.name].shape))
+            if id(tensor) in self._known:
+                value.CopyFrom(type_of(tensor, self._known[id(tensor)].shape))
             elif tensor.inputs and value.type.HasField("tensor_type"):
                 value.type.tensor_type.ClearField("shape")
         # inference knows nothing of other domains' operators
@@ -120,8 +120,8 @@ class GraphWriter:
         outputs = {value.name for value in proto.output}
         for node in graph.nodes:
             for tensor in node.outputs:
-                if tensor.name in self._known and tensor.name not in outputs:
-                    proto.value_info.append(type_of(tensor, self._known[tensor.name].shape))
+                if id(tensor) in self._known and tensor.name not in outputs:
+                    proto.value_info.append(type_of(tensor, self._known[id(tensor)].shape))
 
 
 def write_node(node: Node, target: onnx.NodeProto | None = None) -> onnx.NodeProto:

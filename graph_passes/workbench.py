@@ -22,7 +22,7 @@ class Workbench:
 
     graph: the main graph; passes change it in place. functions: the model-local functions by (domain, name, overload),
     kept as protobufs. opset_import: operator set version by domain. overridable: names of the initializers that are
-    graph inputs too. found_shapes: tensors by name whose shapes passes found where ONNX's inference doesn't. provider:
+    graph inputs too. found_shapes: tensors by id() whose shapes passes found where ONNX's inference doesn't. provider:
     "cpu" or "cuda", the target. bad_ids: "error", "zero" or "clamp". precision: "fp32", "tf32" or "fp16", of products
     on CUDA. streams: how many at most branches may run on, 1 for none beside ONNX Runtime's own, 0 for what a region is
     worth. launch_order: "breadth" or "depth", in which a region's branches are launched.
@@ -49,7 +49,7 @@ class Workbench:
         self.graph = read_graph(model.graph, self.opset, overridable)
         inputs = {value.name for value in model.graph.input}
         self.overridable = {t.name for t in model.graph.initializer if overridable and t.name in inputs}
-        self.found_shapes: dict[str, gs.Variable] = {}
+        self.found_shapes: dict[int, gs.Variable] = {}
         self._names = {name for graph in self.graphs() for name in _names(graph)}
 
     @property

@@ -11,7 +11,7 @@ def shape_bags(bench: Workbench, changes: list[str]) -> bool:
     found = False
     for graph in bench.graphs():
         for node in graph.nodes:
-            if node.op not in ("Loop", "ConcatFromSequence") or node.outputs[0].name in bench.found_shapes:
+            if node.op not in ("Loop", "ConcatFromSequence") or id(node.outputs[0]) in bench.found_shapes:
                 continue
             try:
                 bag = find_bag(node)
@@ -22,6 +22,6 @@ def shape_bags(bench: Workbench, changes: list[str]) -> bool:
             output = node.outputs[0]
             output.dtype = bag.table.dtype
             output.shape = [bag_count(bag.offsets.shape[0], bag.bounds), bag.table.shape[1]]
-            bench.found_shapes[output.name] = output
+            bench.found_shapes[id(output)] = output
             found = True
     return found

@@ -94,9 +94,10 @@ def test_a_skeleton_withholds_large_values_and_output_shapes() -> None:
 def test_a_skeleton_has_the_shapes_that_passes_found() -> None:
     bench = Workbench(parse("(float[b,4] x) => (float[b,4] y) { a = Relu(x) y = Neg(a) }"))
     found = gs.Variable("a", np.dtype(np.float32), ["x#0", 4])
-    bench.graph.nodes[0].outputs[0].dtype = np.dtype(np.float32)
+    output = bench.graph.nodes[0].outputs[0]
+    output.dtype = np.dtype(np.float32)
     bench.graph.inputs[0].shape = ["x#0", 4]
-    skeleton = GraphWriter(set(), {"a": found}).write(bench.graph)
+    skeleton = GraphWriter(set(), {id(output): found}).write(bench.graph)
     assert [d.dim_param or d.dim_value for d in skeleton.value_info[0].type.tensor_type.shape.dim] == ["x#0", 4]
     assert [d.dim_param or d.dim_value for d in skeleton.input[0].type.tensor_type.shape.dim] == ["x#0", 4]
 

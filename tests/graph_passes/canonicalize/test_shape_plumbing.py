@@ -109,7 +109,31 @@ def test_the_shape_that_a_tile_gives(repeats: tuple[int, int], want: Any) -> Non
     bench = Workbench(model)
     bench.infer_shapes()
     fix_shapes(bench, [])
-    assert "t" not in bench.found_shapes if want is None else bench.found_shapes["t"].shape == want
+    found = {tensor.name: tensor.shape for tensor in bench.found_shapes.values()}
+    assert found == ({} if want is None else {"t": want})
+
+
+def test_branches_may_use_one_name_for_tensors_of_other_shapes() -> None:
+    """What is found of one branch's `p` says nothing of the other's."""
+    model = parse(
+        """(float[b,16] x, bool c) => (float[n,m] y) {
+            s = Shape<start=0, end=1>(x) two = Constant<value_ints=[2]>()
+            y = If(c) <
+                then_branch = t () => (float[n,m] r) {
+                    k = Concat<axis=0>(s, squares) p = Reshape(x, k) q = Softmax(p) o = Neg(q) l = Constant<value_ints=[2]>()
+                    r = ReduceSum<keepdims=0>(o, l)
+                },
+                else_branch = u () => (float[n,m] r) {
+                    d = Mul(s, two) k = Concat<axis=0>(d, eight) p = Reshape(x, k) q = Softmax(p) o = Neg(q) r = Exp(o)
+                }
+            >
+        }""",
+        squares=np.array([4, 4]),
+        eight=np.array([8]),
+    )
+    result = optimize(model, provider="cuda")
+    cases = [{"x": floats(batch, 16), "c": np.array(taken)} for batch in (0, 1, 5) for taken in (True, False)]
+    agree(model, result, *cases, tolerance=1e-6)
 
 
 def test_the_shape_of_a_graphs_output_is_found_too() -> None:
