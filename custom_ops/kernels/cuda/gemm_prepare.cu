@@ -118,18 +118,25 @@ PreparedWeight WeightLayout::At(const float* weight, void* memory) const {
   return prepared;
 }
 
+// The codes are those of the launches themselves: what an earlier call of this thread left behind is none of theirs.
 cudaError_t WeightLayout::Prepare(const float* weight, void* memory, cudaStream_t stream) const {
   const PreparedWeight prepared = At(weight, memory);
+  int n = n_, k = k_, rows = rows_, parts = parts_;
   if (transposed_) {
     const dim3 blocks((n_ + kTile - 1) / kTile, (k_ + kTile - 1) / kTile);
-    Transpose<<<blocks, dim3(kTile, 8), 0, stream>>>(weight, const_cast<float*>(prepared.plain), n_, k_);
+    float* plain = const_cast<float*>(prepared.plain);
+    void* parameters[] = {&weight, &plain, &n, &k};
+    const cudaError_t code =
+        cudaLaunchKernel(reinterpret_cast<const void*>(&Transpose), blocks, dim3(kTile, 8), parameters, 0, stream);
+    if (code != cudaSuccess) return code;
   }
-  if (parts_ > 0) {
-    const PartsTarget target{const_cast<uint8_t*>(prepared.parts), const_cast<float*>(prepared.unscale),
-                             const_cast<uint8_t*>(prepared.flags)};
-    SplitWeight<<<rows_, kPrepareThreads, 0, stream>>>(prepared.plain, target, n_, k_, rows_, parts_);
-  }
-  return cudaGetLastError();
+  if (parts_ == 0) return cudaSuccess;
+  PartsTarget target{const_cast<uint8_t*>(prepared.parts), const_cast<float*>(prepared.unscale),
+                     const_cast<uint8_t*>(prepared.flags)};
+  const float* plain = prepared.plain;
+  void* parameters[] = {&plain, &target, &n, &k, &rows, &parts};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(&SplitWeight), dim3(rows_), dim3(kPrepareThreads), parameters,
+                          0, stream);
 }
 
 }  // namespace dpiframe::cuda
