@@ -49,8 +49,15 @@ class FuseElementwise(Pass):
         batch = fixed_batch(bench)
         outputs = bench.output_ids()
         lowering = Lowering(bench.opset, batch, PRODUCTS[bench.provider], outputs)
-        for graph in bench.graphs():
-            _fuse_graph(graph, bench, lowering, outputs, report)
+        # nodes beside a group that is one now follow something else than before, and may go together
+        while True:
+            found = PassReport(self.name)
+            for graph in bench.graphs():
+                _fuse_graph(graph, bench, lowering, outputs, found)
+            report.changes += found.changes
+            if not found.changes:
+                break
+        report.refusals += found.refusals
         return report
 
 
