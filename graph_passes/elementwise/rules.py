@@ -8,7 +8,7 @@ from functools import partial, reduce
 
 import numpy as np
 
-from dpiframe.custom_ops.elementwise_operators import OPERATORS
+from dpiframe.custom_ops.elementwise_operators import NUMPY_TYPES, OPERATORS
 from dpiframe.graph_passes.elementwise.lines import Expr, RefusedError, is_float, wide
 from dpiframe.graph_passes.elementwise.operands import TYPES, Operands
 from dpiframe.graph_passes.graphs import numpy_type
@@ -110,10 +110,13 @@ def _pow(n: Operands) -> Expr:
 
 
 def _clip(n: Operands) -> Expr:
+    """A bound that isn't given is the type's last finite number, so that infinite values don't stay."""
     x = n.x()
-    if n.has(1):
-        x = greater(x, n.x(1))
-    return lesser(x, n.x(2)) if n.has(2) else x
+    last = float(np.finfo(NUMPY_TYPES[x.type]).max) if is_float(x) else None
+    for index, bounded, bound in ((1, greater, last and -last), (2, lesser, last)):
+        limit = n.x(index) if n.has(index) else bound
+        x = x if limit is None else bounded(x, limit)
+    return x
 
 
 def _variadic(name: str, n: Operands) -> Expr:

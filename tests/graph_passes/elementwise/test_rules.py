@@ -161,20 +161,29 @@ def test_integers_are_squared_but_not_raised() -> None:
     assert refusal_of(raised) == "pow of i64"
 
 
+LOWEST, HIGHEST = "const f32 -3.4028235e+38", "const f32 3.4028235e+38"
+
+
 @pytest.mark.parametrize(
     ("operands", "lines"),
     [
         ("x, low, high", ["const f32 -5e-01", "maximum f32 4 : 0 1", "const f32 5e-01", "minimum f32 4 : 2 3"]),
-        ("x, low", ["const f32 -5e-01", "maximum f32 4 : 0 1"]),
-        ('x, "", high', ["const f32 5e-01", "minimum f32 4 : 0 1"]),
-        ("x", []),
+        ("x, low", ["const f32 -5e-01", "maximum f32 4 : 0 1", HIGHEST, "minimum f32 4 : 2 3"]),
+        ('x, "", high', [LOWEST, "maximum f32 4 : 0 1", "const f32 5e-01", "minimum f32 4 : 2 3"]),
+        ("x", [LOWEST, "maximum f32 4 : 0 1", HIGHEST, "minimum f32 4 : 2 3"]),
     ],
 )
 def test_clip(operands: str, lines: list[str]) -> None:
     model = parse("(float[b,4] x) => (float[b,4] y) { y = Clip(x) }", low=np.float32(-0.5), high=np.float32(0.5))
     del model.graph.node[0].input[:]
     model.graph.node[0].input.extend(name.strip(' "') for name in operands.split(","))
-    assert lines_of(model, {"x": floats(3, 4)}) == lines
+    infinite = np.array([[np.inf, -np.inf, np.nan, 1], [0, -np.inf, np.inf, -1]], np.float32)
+    assert lines_of(model, {"x": floats(3, 4)}, {"x": infinite}) == lines
+
+
+def test_clip_of_integers_has_the_bounds_that_are_given() -> None:
+    model = parse("(int64[b,4] x) => (int64[b,4] y) { y = Clip(x, zero) }", zero=np.int64(0))
+    assert lines_of(model, {"x": np.arange(-4, 4).reshape(2, 4)}) == ["const i64 0", "maximum i64 4 : 0 1"]
 
 
 def test_clip_between_bounds_in_the_wrong_order() -> None:
