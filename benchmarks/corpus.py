@@ -138,7 +138,8 @@ def plot(lines: list[Line], path: Path) -> None:
         )
     axes[0].axhline(1, color="grey", linewidth=0.8)
     axes[0].set(title="Latency before / after, models sorted", xlabel="percent of models", ylabel="ratio", yscale="log")
-    axes[0].set_yticks([0.8, 1, 1.5, 2, 3, 5], ["0.8", "1", "1.5", "2", "3", "5"])
+    ticks = [0.8, 1, 1.5, 2, 3, 5, 10, 30, 100, 300]
+    axes[0].set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axes[0].legend()
     axes[1].scatter([line.nodes_before for line in lines], [line.nodes_after for line in lines], s=12)
     top = max(line.nodes_before for line in lines)
