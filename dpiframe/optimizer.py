@@ -130,18 +130,16 @@ def optimize(
         from dpiframe.graph_passes import pipeline
 
         verifier = Verifier(child, subject, provider, progress)
-        passes = [kind for kind in pipeline.PASSES if kind.name not in without]
         runs_on: Literal["cpu", "cuda"] = "cuda" if verifier.cuda or provider == "cuda" else "cpu"
-        rewritten = pipeline.optimize_model(
-            subject.model,
-            provider=runs_on,
-            bad_ids=bad_ids,
-            precision=precision,
-            streams=most_streams,
-            launch_order=order,
-            passes=passes,
-            on_pass=lambda name: progress("rewriting", name),
-        )
+        options: dict[str, Any] = {
+            "provider": runs_on,
+            "bad_ids": bad_ids,
+            "precision": precision,
+            "streams": most_streams,
+            "launch_order": order,
+            "passes": [kind for kind in pipeline.PASSES if kind.name not in without],
+        }
+        rewritten = pipeline.optimize_model(subject.model, **options, on_pass=lambda name: progress("rewriting", name))
         with _writing(target):
             if rewritten.fused:
                 save(rewritten.model, staged.path)
@@ -150,15 +148,7 @@ def optimize(
             bring(external_data, source.parent, staged.folder, brought)
         result = _result(subject, target, runs_on, rewritten)
         if rewritten.fused:
-            stages = pipeline.models_after_passes(
-                subject.model,
-                provider=runs_on,
-                bad_ids=bad_ids,
-                precision=precision,
-                streams=most_streams,
-                launch_order=order,
-                passes=passes,
-            )
+            stages = pipeline.models_after_passes(subject.model, **options)
             _check_model(verifier, subject, rewritten, staged)
             verifier.run(staged.path, bad_ids=bad_ids, precision=precision)
             if verifier.result.mismatch is not None:
