@@ -20,7 +20,7 @@ from onnx import helper, numpy_helper, parser
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.harness import RESULTS, Row, measure, print_table, write_csv
+from benchmarks.harness import RESULTS, Row, measure, plot_case, print_table, write_csv
 from dpiframe.custom_ops import library_path
 
 BATCHES = (1, 32, 256, 2048)
@@ -420,16 +420,7 @@ def plot(rows: list[Row], path: Path) -> None:
         2, (len(cases) + 1) // 2, figsize=(3.2 * (len(cases) + 1) // 2, 7), layout="constrained"
     )
     for axis, case in zip(grid.flat, cases, strict=False):
-        for provider, colour in (("ONNX Runtime", "tab:grey"), ("DPIFrame", "tab:blue")):
-            mine = [r for r in rows if r.case == case and r.provider == provider]
-            axis.plot([r.batch for r in mine], [r.median_us for r in mine], "o-", color=colour, label=provider)
-            if provider == "DPIFrame":
-                for r in mine:
-                    axis.annotate(
-                        f"{r.ratio:.1f}x", (r.batch, r.median_us), (0, -14), textcoords="offset points", ha="center"
-                    )
-        axis.set(title=case, xlabel="batch", xscale="log", yscale="log")
-        axis.set_xticks(BATCHES, [str(b) for b in BATCHES])
+        plot_case(axis, rows, case, BATCHES)
         axis.margins(x=0.12, y=0.15)
         axis.grid(alpha=0.3)
     for row in grid:

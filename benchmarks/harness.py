@@ -13,10 +13,11 @@ import csv
 import datetime
 import platform
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -117,6 +118,19 @@ def print_table(rows: Iterable[Row]) -> None:
             f"{row.ratio:.2f}",
         )
     Console().print(table)
+
+
+def plot_case(axis: Any, rows: Iterable[Row], case: str, batches: Sequence[int]) -> None:
+    """Draw one case on a matplotlib axis: time over batch of ONNX Runtime and of DPIFrame, with the ratio beside."""
+    for provider, colour in (("ONNX Runtime", "tab:grey"), ("DPIFrame", "tab:blue")):
+        mine = [row for row in rows if row.case == case and row.provider == provider]
+        axis.plot([row.batch for row in mine], [row.median_us for row in mine], "o-", color=colour, label=provider)
+        if provider == "DPIFrame":
+            for row in mine:
+                at = (row.batch, row.median_us)
+                axis.annotate(f"{row.ratio:.1f}x", at, (0, -14), textcoords="offset points", ha="center")
+    axis.set(title=case, xlabel="batch", xscale="log", yscale="log")
+    axis.set_xticks(batches, [str(batch) for batch in batches])
 
 
 def _processor() -> str:

@@ -22,7 +22,7 @@ from onnx import TensorProto, helper
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.harness import RESULTS, Row, measure, print_table, write_csv
+from benchmarks.harness import RESULTS, Row, measure, plot_case, print_table, write_csv
 from dpiframe.custom_ops import library_path
 from dpiframe.graph_passes.model_io import load, save
 from dpiframe.graph_passes.pipeline import optimize_model
@@ -132,16 +132,7 @@ def plot(rows: list[Row], path: Path) -> None:
     cases = list(dict.fromkeys(row.case for row in rows))
     figure, axes = plt.subplots(1, len(cases), figsize=(4 * len(cases), 4), sharey=True, layout="constrained")
     for axis, case in zip(axes, cases, strict=True):
-        for provider, colour in (("ONNX Runtime", "tab:grey"), ("DPIFrame", "tab:blue")):
-            mine = [r for r in rows if r.case == case and r.provider == provider]
-            axis.plot([r.batch for r in mine], [r.median_us for r in mine], "o-", color=colour, label=provider)
-            if provider == "DPIFrame":
-                for r in mine:
-                    axis.annotate(
-                        f"{r.ratio:.1f}x", (r.batch, r.median_us), (0, -14), textcoords="offset points", ha="center"
-                    )
-        axis.set(title=case, xlabel="batch", xscale="log", yscale="log")
-        axis.set_xticks(BATCHES, [str(b) for b in BATCHES])
+        plot_case(axis, rows, case, BATCHES)
         axis.margins(x=0.12, y=0.12)
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("time of one run, µs (median)")
