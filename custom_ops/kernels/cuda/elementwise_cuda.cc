@@ -7,6 +7,7 @@
 
 #include "cuda_error.h"
 #include "device_words.h"
+#include "divide_up.h"
 #include "nvrtc.h"
 
 namespace dpiframe::cuda {
@@ -16,8 +17,6 @@ constexpr unsigned kMinBlockThreads = 64;
 constexpr int64_t kBlocksOfEach = 4;         // multiprocessor, before blocks grow
 constexpr int64_t kScratchBlocksOfEach = 8;  // at most, where each block has memory of its own
 constexpr int64_t kMaxBlocks = std::numeric_limits<int>::max();
-
-int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 bool Fits(const void* address, int alignment) {
   return reinterpret_cast<uintptr_t>(address) % static_cast<uintptr_t>(alignment) == 0;

@@ -5,6 +5,7 @@
 
 #include "cuda_error.h"
 #include "device_scope.h"
+#include "divide_up.h"
 
 namespace dpiframe::cuda {
 namespace {
@@ -20,8 +21,6 @@ constexpr int64_t kShort = 32;
 
 // Kernels in the order of CudaGemmCall::kernel, after which the skinny one comes.
 constexpr const char* kSkinnyName = "skinny";
-
-int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 bool IsAligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
 

@@ -6,6 +6,7 @@
 
 #include "cuda_error.h"
 #include "device_scope.h"
+#include "divide_up.h"
 
 namespace dpiframe::cuda {
 namespace {
@@ -36,8 +37,6 @@ bool IsBag(ChunkKind kind) { return kind == ChunkKind::kBag16 || kind == ChunkKi
 bool FitsAlignment(const void* address, uint32_t alignment) {
   return reinterpret_cast<uint64_t>(address) % alignment == 0;
 }
-
-uint64_t DivideUp(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 // Where a chunk of a pool lies in its padding row; null where the pool has none or must read it.
 const char* PaddingRow(const PlainPool& pool) {
@@ -221,7 +220,7 @@ uint32_t CudaLookup::LanesLog2(const SegmentPlan& segment, const CudaLookupCall&
 uint32_t CudaLookup::BagLanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const {
   uint64_t ids = 0;
   for (const int list : segment.star_sources) ids = std::max(ids, static_cast<uint64_t>(call.columns[list]));
-  const uint64_t mean = DivideUp(ids, static_cast<uint64_t>(call.rows));
+  const uint64_t mean = DivideUp<uint64_t>(ids, static_cast<uint64_t>(call.rows));
   const uint64_t items = uint64_t{segment.chunk_count} * static_cast<uint64_t>(call.rows);
   uint32_t lanes_log2 = 0;
   while (lanes_log2 < 5 && (uint64_t{kBagBatch} << lanes_log2) < mean &&
@@ -309,9 +308,9 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, const std::vector<Se
       const uint64_t rows_each = bags || IsPool(segment.kind) ? 1
                                  : IsPlainPool(segment.kind)  ? segment.pool_rows
                                                               : RowsOf(segment.kind, rows_per_thread);
-      const uint64_t row_groups = DivideUp(rows, rows_each);
+      const uint64_t row_groups = DivideUp<uint64_t>(rows, rows_each);
       const uint64_t threads = row_groups * segment.chunk_count << segment.lanes_log2;
-      blocks += static_cast<uint32_t>(DivideUp(threads, kBlockThreads));
+      blocks += static_cast<uint32_t>(DivideUp<uint64_t>(threads, kBlockThreads));
     }
     CheckCuda(LaunchLookup(kernel, blocks, arguments, words, stream), "a launch failed");
   }
