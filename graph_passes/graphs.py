@@ -141,6 +141,13 @@ def detach(nodes: Iterable[Node]) -> None:
         _refill(tensor.inputs, [producer for producer in tensor.inputs if id(producer) not in dead])
 
 
+def drop(graph: gs.Graph, nodes: Iterable[Node]) -> None:
+    """Take nodes out of the graph, cut off from all tensors."""
+    dead = {id(node): node for node in nodes}
+    detach(dead.values())
+    graph.nodes = [node for node in graph.nodes if id(node) not in dead]
+
+
 def tidy(graph: gs.Graph) -> int:
     """Drop the nodes that no output needs, in subgraphs too, and sort the rest; returns how many are gone.
 
@@ -160,8 +167,7 @@ def tidy(graph: gs.Graph) -> int:
                 waiting.extend(reads(producer))
     dead = [node for node in graph.nodes if id(node) not in needed]
     if dead:
-        detach(dead)
-        graph.nodes = [node for node in graph.nodes if id(node) in needed]
+        drop(graph, dead)
     if not _is_sorted(graph.nodes):
         graph.nodes = _sorted(graph.nodes)
     return gone + len(dead)

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.canonicalize.constants import is_small_constant
-from dpiframe.graph_passes.graphs import Node, detach, is_standard, set_producer, values_of
+from dpiframe.graph_passes.graphs import Node, drop, is_standard, set_producer, values_of
 from dpiframe.graph_passes.workbench import Workbench
 
 MIN_OPSET = 13
@@ -39,9 +39,7 @@ def use_rows(bench: Workbench, changes: list[str]) -> bool:
             else:
                 continue
             gone.append(node)
-        detach(gone)
-        dead = {id(node) for node in gone}
-        graph.nodes = [node for node in graph.nodes if id(node) not in dead]
+        drop(graph, gone)
     if products:
         changes.append(f"{products} products of columns are products of rows, with {followers} operators after them")
     return bool(products or followers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_graphsurgeon as gs
 
-from dpiframe.graph_passes.graphs import Node, detach, is_standard, set_producer
+from dpiframe.graph_passes.graphs import Node, drop, is_standard, set_producer
 from dpiframe.graph_passes.workbench import Workbench
 
 
@@ -22,9 +22,7 @@ def name_products(bench: Workbench, changes: list[str]) -> bool:
             product = Node("MatMul", name=bench.new_name(f"{output.name}_product"), inputs=list(node.inputs))
             graph.nodes.append(product)
             set_producer(output, product, gs.Variable(bench.new_name(output.name), output.dtype, output.shape))
-        dead = {id(node) for node in gone}
-        detach(gone)
-        graph.nodes = [node for node in graph.nodes if id(node) not in dead]
+        drop(graph, gone)
         found += len(gone)
     if found:
         changes.append(f"{found} Einsum nodes are matrix products")
