@@ -122,8 +122,9 @@ void CudaLookup::Upload(void* memory) {
             "the GPU's properties can't be read");
   multiprocessors_ = multiprocessors;
   // Kernels are loaded at their first use, which must not fall into the capture of a graph.
-  for (const void* kernel : {PlainLookupKernelFor(1), PlainLookupKernelFor(4), PlainPoolKernelFor(plan_.element_bytes),
-                             LookupKernelFor(plan_.element_bytes), BagKernelFor(plan_.element_bytes)}) {
+  for (const void* kernel :
+       {PlainLookupKernelFor(1), PlainLookupKernelFor(4), PlainPoolKernelFor(plan_.element_bytes, plan_.short_pools),
+        LookupKernelFor(plan_.element_bytes), BagKernelFor(plan_.element_bytes)}) {
     cudaFuncAttributes attributes{};
     const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel);
     if (code == cudaErrorNoKernelImageForDevice) throw CudaError(NoCodeMessage(device_), code);
@@ -230,8 +231,9 @@ uint32_t CudaLookup::BagLanesLog2(const SegmentPlan& segment, const CudaLookupCa
   return lanes_log2;
 }
 
-// More rows a thread cost less for each, fewer make more threads.
+// More rows a thread cost less for each, fewer make more threads, and don't wait for each other's bags.
 uint32_t CudaLookup::PoolRows(const SegmentPlan& segment, const CudaLookupCall& call) const {
+  if (segment.ragged) return 1;
   const uint64_t items = uint64_t{segment.chunk_count} * static_cast<uint64_t>(call.rows);
   const uint64_t enough = static_cast<uint64_t>(multiprocessors_) * 512;
   return items >= 4 * enough ? 4 : items >= 2 * enough ? 2 : 1;
@@ -273,7 +275,7 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, const std::vector<Se
   const int rows_per_thread = plain && !plan_.has_pools ? PlainRows(call) : kGeneralRows;
   const void* const kernel = bags              ? BagKernelFor(plan_.element_bytes)
                              : !plain          ? LookupKernelFor(plan_.element_bytes)
-                             : plan_.has_pools ? PlainPoolKernelFor(plan_.element_bytes)
+                             : plan_.has_pools ? PlainPoolKernelFor(plan_.element_bytes, plan_.short_pools)
                                                : PlainLookupKernelFor(rows_per_thread);
   uint64_t widest = 1;  // threads that a row of some segment takes
   for (size_t i = begin; i < end; ++i) {

@@ -12,6 +12,7 @@ namespace dpiframe::cuda {
 namespace {
 
 constexpr uint32_t kChunkBytes = 16;
+constexpr uint32_t kLongPool = 16;  // terms of a pool, from which on padding may end two rows' bags far apart
 
 Read ReadOf(ElementType type) {
   switch (type) {
@@ -433,7 +434,12 @@ class Builder {
       }
     }
     for (const auto& [key, pieces] : plain_pool_pieces_) {
-      AddSegment(key, plan_.plain_pools.size(), pieces.size(), {});
+      SegmentPlan segment{};
+      for (const PlainPool& pool : pieces) {
+        segment.ragged |= pool.mask != Mask::kNone && pool.count > kLongPool;
+        plan_.short_pools &= pool.count <= kShortPool;
+      }
+      AddSegment(key, plan_.plain_pools.size(), pieces.size(), segment);
       plan_.plain_pools.insert(plan_.plain_pools.end(), pieces.begin(), pieces.end());
     }
     for (const auto& [key, pieces] : pool_pieces_) {

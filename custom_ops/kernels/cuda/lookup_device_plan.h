@@ -30,6 +30,7 @@ struct SegmentPlan {
   uint64_t row_bytes;
   uint32_t source_word = 0;  // of plain chunks: that of all
   bool one_source = false;
+  bool ragged = false;  // plain pools of which each may end at a place of its own, in padding
   uint64_t terms = 0;
   std::vector<int> star_sources;
 };
@@ -66,6 +67,7 @@ struct LookupDevicePlan {
   bool clamp = false;
   bool has_general = false;  // chunks or pools that are not plain
   bool has_pools = false;
+  bool short_pools = true;  // no plain pool has more than kShortPool terms
 };
 
 // `tables` holds an address in device memory for each table, null where each call brings one. Source types must suit

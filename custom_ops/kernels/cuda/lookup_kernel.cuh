@@ -45,13 +45,16 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
   FillPlainSegment<kRows>(a, words, SegmentOfBlock(a));
 }
 
-// The same and plain pools. Element: the type of tables. 3 blocks a multiprocessor keep up to 96 KB of loads in flight.
-template <int kRows, typename Element>
-__global__ void __launch_bounds__(kBlockThreads, 3)
+// The same and plain pools. Element: the type of tables. 3 blocks a multiprocessor keep up to 96 KB of loads in flight;
+// short pools keep the totals of 4 rows beside, for which 3 blocks have too few registers.
+template <int kRows, typename Element, bool kShort>
+__global__ void __launch_bounds__(kBlockThreads, kShort ? 2 : 3)
     PlainPoolKernel(const __grid_constant__ LookupArguments a, const __grid_constant__ Words words) {
   const Segment& segment = SegmentOfBlock(a);
-  if (segment.kind == ChunkKind::kPlainPool16) return FillPlainPools<Element, 16>(a, words, segment);
-  if (segment.kind == ChunkKind::kPlainPoolElement) return FillPlainPools<Element, sizeof(Element)>(a, words, segment);
+  if (segment.kind == ChunkKind::kPlainPool16) return FillPlainPools<kShort, Element, 16>(a, words, segment);
+  if (segment.kind == ChunkKind::kPlainPoolElement) {
+    return FillPlainPools<kShort, Element, sizeof(Element)>(a, words, segment);
+  }
   FillPlainSegment<kRows>(a, words, segment);
 }
 
@@ -78,8 +81,10 @@ __global__ void __launch_bounds__(kBlockThreads, 2)
   const Segment& segment = SegmentOfBlock(a);
   if (segment.kind == ChunkKind::kPool16) return FillPools<Element, 16>(a, words, segment);
   if (segment.kind == ChunkKind::kPoolElement) return FillPools<Element, sizeof(Element)>(a, words, segment);
-  if (segment.kind == ChunkKind::kPlainPool16) return FillPlainPools<Element, 16>(a, words, segment);
-  if (segment.kind == ChunkKind::kPlainPoolElement) return FillPlainPools<Element, sizeof(Element)>(a, words, segment);
+  if (segment.kind == ChunkKind::kPlainPool16) return FillPlainPools<false, Element, 16>(a, words, segment);
+  if (segment.kind == ChunkKind::kPlainPoolElement) {
+    return FillPlainPools<false, Element, sizeof(Element)>(a, words, segment);
+  }
   switch (static_cast<uint32_t>(segment.kind) % 4) {
     case 0:
       return FillAnyChunks<kRows, 16>(a, words, segment);

@@ -10,6 +10,12 @@ __global__ void __launch_bounds__(kInlineWords)
   if (threadIdx.x < count) to[threadIdx.x] = words.values[threadIdx.x];
 }
 
+template <bool kShort>
+const void* PoolKernelFor(uint32_t element_bytes) {
+  if (element_bytes == 4) return reinterpret_cast<const void*>(&PlainPoolKernel<kGeneralRows, float, kShort>);
+  return reinterpret_cast<const void*>(&PlainPoolKernel<kGeneralRows, __half, kShort>);
+}
+
 }  // namespace
 
 const void* PlainLookupKernelFor(int rows) {
@@ -17,9 +23,8 @@ const void* PlainLookupKernelFor(int rows) {
   return reinterpret_cast<const void*>(&PlainLookupKernel<4>);
 }
 
-const void* PlainPoolKernelFor(uint32_t element_bytes) {
-  if (element_bytes == 4) return reinterpret_cast<const void*>(&PlainPoolKernel<kGeneralRows, float>);
-  return reinterpret_cast<const void*>(&PlainPoolKernel<kGeneralRows, __half>);
+const void* PlainPoolKernelFor(uint32_t element_bytes, bool short_pools) {
+  return short_pools ? PoolKernelFor<true>(element_bytes) : PoolKernelFor<false>(element_bytes);
 }
 
 const void* LookupKernelFor(uint32_t element_bytes) {

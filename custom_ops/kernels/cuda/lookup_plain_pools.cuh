@@ -106,7 +106,8 @@ __device__ __noinline__ void PoolPlainElements(const LookupArguments& a, PlainPo
   }
 }
 
-template <typename Element, int kBytes>
+// kShort: no pool has more than kShortPool terms.
+template <bool kShort, typename Element, int kBytes>
 __device__ __forceinline__ void FillPlainPools(const LookupArguments& a, const Words& words, const Segment& segment) {
   const uint32_t item = (blockIdx.x - segment.first_block) * kBlockThreads + threadIdx.x;
   const uint32_t row_group = Divide(item, segment.by_chunk_count);
@@ -129,8 +130,8 @@ __device__ __forceinline__ void FillPlainPools(const LookupArguments& a, const W
   const int rows = left < segment.pool_rows ? static_cast<int>(left) : static_cast<int>(segment.pool_rows);
   if (!a.aligned || kBytes == static_cast<int>(sizeof(Element))) {
     PoolPlainElements<Element>(a, pool, place, rows, kBytes / static_cast<int>(sizeof(Element)));
-  } else if (place.count <= 2) {
-    PoolPlainRowsInTurn<4, 2, Element, kBytes>(a, pool, place, rows);
+  } else if (kShort || place.count <= kShortPool) {
+    PoolPlainRowsInTurn<4, kShortPool, Element, kBytes>(a, pool, place, rows);
   } else if (rows > 1) {
     PoolPlainRowsInTurn<2, 4, Element, kBytes>(a, pool, place, rows);
   } else {

@@ -17,7 +17,8 @@ namespace dpiframe::cuda {
 constexpr int kInlineWords = 384;  // so many words travel as kernel parameters, the limit for all of which is 4 KB
 constexpr int kMaxSegments = 12;   // of one launch, for the same reason
 constexpr int kBlockThreads = 256;
-constexpr int kBagBatch = 8;  // ids of a bag that a thread looks up at a time
+constexpr int kShortPool = 2;  // terms of a pool that has a kernel of its own
+constexpr int kBagBatch = 8;   // ids of a bag that a thread looks up at a time
 
 // How a value of a source is read. A constant id is not read at all.
 enum class Read : uint8_t { kInt32, kInt64, kFloat32, kFloat64, kFloat16, kConstant };
