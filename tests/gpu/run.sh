@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the library for this machine's GPU, runs the GPU tests, then parts of them under compute-sanitizer, and prints
-# a short summary. Needs nvcc, CMake, ninja and a Python with onnxruntime-gpu, pybind11 and pytest; installs nothing.
+# Builds the library for this machine's GPU, runs the GPU tests, then all of them under compute-sanitizer, and prints a
+# short summary. Needs nvcc, CMake, ninja and a Python with onnxruntime-gpu, pybind11 and pytest; installs nothing.
 # Usage: tests/gpu/run.sh [build|tests|sanitizer ...]     (by default all three)
 # PYTHON: the interpreter. ONNXRUNTIME_INCLUDE_DIR: the folder of onnxruntime_c_api.h; fetched where it isn't set.
 set -uo pipefail
@@ -37,12 +37,24 @@ tests() {  # ARGUMENTS: of pytest
   PYTHONPATH=$site:${PYTHONPATH:-} "${runner[@]}" "$python" -P -m pytest -o pythonpath="$site" -p no:cacheprovider -q "$@"
 }
 
-sanitizer() {  # TOOL SELECTION
-  local runner=(compute-sanitizer --tool "$1" --error-exitcode 99 --print-limit 20)
-  DPIFRAME_SANITIZER=1 tests tests/gpu -x -k "$2"
+checked() {  # TOOL FILE
+  runner=(compute-sanitizer --tool "$1" --error-exitcode 99 --print-limit 20)
+  DPIFRAME_SANITIZER=1 tests "$2" >"$logs/$1-$(basename "$2" .py).log" 2>&1
+}
+
+sanitizer() {  # TOOL: a checker makes a process wait for itself most of the time, so several files run at once
+  printf '%s\n' tests/gpu/test_*.py |
+    xargs -P "$(($(nproc) * 3 / 4))" -I {} bash -c 'checked "$0" "$1" || echo "$1 (status $?)"' "$1" {} >"$logs/$1.log"
+  local failures=$?
+  [ -s "$logs/$1.log" ] && failures=1
+  grep -hoE '[0-9]+ (passed|failed)' "$logs/$1"-*.log | awk '{n[$2] += $1} END {print n["passed"] + 0, "passed,", n["failed"] + 0, "failed"}' \
+    >>"$logs/$1.log"
+  return "$failures"
 }
 
 runner=()
+export python site logs PYTHONPATH
+export -f checked tests
 for step in $steps; do
   case $step in
     build)
@@ -56,16 +68,10 @@ for step in $steps; do
       report tests $? "$logs/tests.log" ' (passed|failed|skipped|error)'
       ;;
     sanitizer)
-      # The lookups' kernels use no shared memory: a small part shows that racecheck finds nothing to say of them.
-      selection='agree or chunks or beside or padding or segments or wide or 257 or (fields and 39) or replays'
-      # Compilations take most of the elementwise tests' time, so they are few under a checker.
-      elementwise='printed_kernels or interpreter or (two_row_axes and rows0) or shared_memory_holds'
-      sanitizer memcheck "$selection or $elementwise or (gemm_kernels and (sixteen or no_rows or prelu))" \
-        >"$logs/memcheck.log" 2>&1
-      report memcheck $? "$logs/memcheck.log" 'ERROR SUMMARY| (passed|failed)'
-      sanitizer racecheck "chunks or beside or segments or $elementwise or (gemm_kernels and sixteen)" \
-        >"$logs/racecheck.log" 2>&1
-      report racecheck $? "$logs/racecheck.log" 'RACECHECK SUMMARY| (passed|failed)'
+      for tool in memcheck racecheck; do
+        sanitizer "$tool"
+        report "$tool" $? "$logs/$tool.log" .
+      done
       ;;
     *)
       echo "unknown step: $step" >&2
