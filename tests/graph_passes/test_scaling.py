@@ -156,6 +156,21 @@ def test_ten_thousand_nodes_in_two_seconds(kind: object) -> None:
     assert min(taken) <= SECONDS, taken
 
 
+@pytest.mark.parametrize("provider", ["cpu", "cuda"])
+def test_twenty_thousand_nodes_take_twice_the_time_of_ten_thousand(provider: str) -> None:
+    models = [diamonds(NODES), diamonds(2 * NODES)]
+    best = [float("inf")] * 2
+    for _ in range(4):
+        for place, model in enumerate(models):
+            started = time.process_time()
+            optimize_model(model, provider=provider)
+            best[place] = min(best[place], time.process_time() - started)
+        # 2 where it is linear, 4 where it is quadratic; on a busy machine once more
+        if best[1] <= 3 * best[0]:
+            return
+    raise AssertionError(best)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_time_grows_with_the_graph_and_not_with_its_square(kind: object) -> None:
     def seconds(n: int) -> float:
