@@ -168,6 +168,46 @@ def inspect(
         print_inspection(found)
 
 
+def bench(
+    model: Model,
+    provider: Provider = "auto",
+    precision: Precision = "fp32",
+    batch: Annotated[
+        list[int] | None,
+        typer.Option("--batch", "-b", metavar="N", help="Rows a call; may be given several times. 1 to 2048 without."),
+    ] = None,
+    inputs: Inputs = None,
+    custom_op_library: CustomOpLibrary = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the latencies, as .png, .svg or .pdf.")
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Measure a model before and after `optimize`, at several batch sizes. Nothing is kept but the plot."""
+    from dpiframe.bench import bench as run
+    from dpiframe.bench_report import plot_bench, print_bench, require_plot
+
+    if plot is not None:
+        require_plot(plot)
+    with _progress(wanted=not as_json) as progress:
+        result = run(
+            model,
+            provider=provider,
+            precision=precision,
+            batches=batch or (),
+            inputs=inputs,
+            custom_op_library=custom_op_library,
+            progress=progress,
+        )
+    if plot is not None:
+        plot_bench(result, plot)
+    if as_json:
+        print(json.dumps({"ok": True, **result.to_json()}))
+    else:
+        print_bench(result)
+
+
 def _progress(*, wanted: bool) -> AbstractContextManager[Progress]:
     if not (wanted and sys.stderr.isatty()):
         return nullcontext(silent)
@@ -218,6 +258,7 @@ def main() -> NoReturn:
     app.command()(optimize)
     app.command()(verify)
     app.command()(inspect)
+    app.command()(bench)
     app.callback()(_dpiframe)
     _main(app, "dpiframe")
 

@@ -1,0 +1,127 @@
+"""A model's latency before and after `optimize`, at the batch sizes that its user has."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from dpiframe.child import Child, Failure, Loadable
+from dpiframe.errors import DPIFrameError, UsageError
+from dpiframe.input_specs import input_specs
+from dpiframe.inputs import CaseMaker, Feeds
+from dpiframe.latency import Latency
+from dpiframe.optimizer import Precision, optimize
+from dpiframe.progress import Progress, silent
+from dpiframe.sessions import library_path
+from dpiframe.subject import Subject
+from dpiframe.verification import Provider
+
+BATCHES = (1, 16, 64, 512, 2048)
+
+
+@dataclass
+class BenchResult:
+    """Latencies by batch size. provider: where both forms ran. notes: what could not be measured, and why."""
+
+    model: Path
+    provider: Literal["cpu", "cuda"]
+    latencies: list[Latency] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain JSON values."""
+        return {
+            "model": str(self.model),
+            "provider": self.provider,
+            "latency": [asdict(latency) for latency in self.latencies],
+            "notes": self.notes,
+        }
+
+
+def bench(
+    path: str | Path,
+    *,
+    provider: Provider = "auto",
+    precision: Precision = "fp32",
+    batches: Sequence[int] = (),
+    inputs: str | Path | None = None,
+    custom_op_library: str | Path | None = None,
+    progress: Progress = silent,
+) -> BenchResult:
+    """Optimize a model into a temporary file, which verifies it, and measure both forms in turn in a child process.
+
+    Nothing is left behind. batches: rows a call, BATCHES without; ids and dense values are random ones, or the rows of
+    the .npz file `inputs`, repeated. provider, precision, custom_op_library: as for `optimize`. A batch size that the
+    model can't run is a note.
+
+    Raises UsageError for batch sizes that no model or not this one takes, and whatever `optimize` raises.
+    """
+    if batches and min(batches) < 1:
+        raise UsageError(f"batch sizes {', '.join(map(str, batches))}: give numbers from 1 on")
+    source = Path(path)
+    subject = Subject.read(source, inputs=inputs, custom_op_library=custom_op_library)
+    feeds = _Feeds(subject)
+    if feeds.only_batch is not None and set(batches) - {feeds.only_batch}:
+        raise UsageError(f"{source}: takes batches of {feeds.only_batch} only; leave --batch out")
+    batches = batches or (BATCHES if feeds.only_batch is None else (feeds.only_batch,))
+    # Beside the model: data files are linked, and links stay on one file system.
+    with tempfile.TemporaryDirectory(prefix=".dpiframe-bench-", dir=source.parent) as folder, Child() as child:
+        output = Path(folder, "optimized.onnx")
+        optimized = optimize(
+            source,
+            output,
+            provider=provider,
+            precision=precision,
+            inputs=inputs,
+            external_data="link",
+            custom_op_library=custom_op_library,
+            progress=progress,
+        )
+        # Where it was verified: a model may be optimized for CUDA on a machine that has none.
+        runs_on = optimized.provider if optimized.verification is None else optimized.verification.provider
+        result = BenchResult(source, runs_on, notes=list(optimized.notes))
+        cuda = runs_on == "cuda"
+        child.add("original", Loadable(source, cuda, subject.custom_ops))
+        child.add("fused", Loadable(output, cuda, [*subject.custom_ops, Path(library_path())]))
+        for done, batch in enumerate(batches):
+            progress("measuring", f"batch {batch}", done, len(batches))
+            latency = child.time(("original", "fused"), batch, feeds.of(batch))
+            if isinstance(latency, Failure):
+                result.notes.append(f"batch {batch}: {latency.reason}")
+            else:
+                result.latencies.append(latency)
+    if not result.latencies:
+        raise DPIFrameError(f"{source}: no batch size could be measured: {result.notes[-1]}")
+    return result
+
+
+class _Feeds:
+    """Inputs of any batch size. only_batch: the one that the model takes, where it is fixed."""
+
+    def __init__(self, subject: Subject) -> None:
+        from dpiframe.graph_passes.id_ranges import id_ranges
+
+        specs = input_specs(subject.path, subject.model)
+        self._maker = CaseMaker(specs, id_ranges(subject.model))
+        self._user = subject.user
+        self.only_batch: int | None = None
+        if not self._maker.sizes.is_dynamic(specs):
+            sizes = self._maker.sizes
+            rows = (feed.shape[sizes.batch_axis(s)] for s in specs if (feed := self._maker.random(1)[s.name]).ndim)
+            self.only_batch = next(rows, 1)
+
+    def of(self, batch: int) -> Feeds:
+        if self._user is None:
+            return self._maker.random(batch)
+        import numpy as np
+
+        feeds = dict(self._user.feeds)
+        for spec in self._maker.specs:
+            values, axis = feeds[spec.name], self._maker.sizes.batch_axis(spec)
+            if values.ndim:
+                rows = np.arange(batch) % values.shape[axis]
+                feeds[spec.name] = np.take(values, rows, axis=axis)
+        return feeds

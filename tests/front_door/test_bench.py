@@ -1,0 +1,104 @@
+"""Hazard: `dpiframe bench` measures something else than was asked for, or leaves files behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from dpiframe import latency
+from dpiframe.bench import bench
+from dpiframe.errors import DPIFrameError, UsageError
+from tests.front_door.helpers import TABLE_ROWS, Finished, ctr_model, fingerprint, save_with_external_data
+
+
+@pytest.mark.usefixtures("without_latency")
+def test_every_batch_size_is_measured(model_file: Path) -> None:
+    before = fingerprint(model_file.parent)
+    result = bench(model_file, provider="cpu", batches=(1, 5))
+    assert [one.batch for one in result.latencies] == [1, 5]
+    assert all(one.original_ms > 0 and one.optimized_ms > 0 for one in result.latencies)
+    assert (result.provider, result.notes) == ("cpu", [])
+    assert fingerprint(model_file.parent) == before
+
+
+@pytest.mark.usefixtures("without_latency")
+def test_external_data_is_neither_copied_nor_left_linked(tmp_path: Path) -> None:
+    model = save_with_external_data(ctr_model(), tmp_path / "model.onnx")
+    before = fingerprint(tmp_path)
+    assert bench(model, provider="cpu", batches=(2,)).latencies
+    assert fingerprint(tmp_path) == before
+    assert (tmp_path / "tables.bin").stat().st_nlink == 1
+
+
+@pytest.mark.usefixtures("without_latency")
+def test_real_rows_are_repeated_to_the_batch_size(model_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dpiframe.child import Child
+
+    rows = 3
+    ids = np.stack([np.arange(rows) % size for size in TABLE_ROWS], axis=1)
+    dense = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
+    given = model_file.with_name("real.npz")
+    np.savez(given, ids=ids, dense=dense)
+    timed = []
+
+    def time(self: Child, names: tuple[str, str], batch: int, feeds: dict[str, np.ndarray]) -> latency.Latency:
+        timed.append(feeds)
+        return latency.Latency(batch, 1, 1, 1, 1)
+
+    monkeypatch.setattr(Child, "time", time)
+    bench(model_file, provider="cpu", batches=(2, 7), inputs=given)
+    for feeds, batch in zip(timed, (2, 7), strict=True):
+        np.testing.assert_array_equal(feeds["ids"], ids[np.arange(batch) % rows])
+        np.testing.assert_array_equal(feeds["dense"], dense[np.arange(batch) % rows])
+
+
+def test_a_batch_below_one_is_refused(model_file: Path) -> None:
+    with pytest.raises(UsageError, match="batch sizes 4, 0: give numbers from 1 on"):
+        bench(model_file, batches=(4, 0))
+
+
+@pytest.mark.usefixtures("without_latency")
+def test_a_model_of_one_size(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(ctr_model(batch=7), path)
+    with pytest.raises(UsageError, match="takes batches of 7 only; leave --batch out"):
+        bench(path, batches=(7, 9))
+    assert [one.batch for one in bench(path, provider="cpu").latencies] == [7]
+
+
+@pytest.mark.usefixtures("without_latency")
+def test_nothing_measured_is_an_error(model_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dpiframe.child import Child, Failure
+
+    monkeypatch.setattr(Child, "time", lambda *_: Failure("out of memory", died=False))
+    with pytest.raises(DPIFrameError, match="no batch size could be measured: batch 9: out of memory"):
+        bench(model_file, provider="cpu", batches=(9,))
+
+
+def test_the_command_prints_and_draws(model_file: Path, run_command: Callable[..., Finished]) -> None:
+    done = run_command("dpiframe", "bench", model_file, "-b", "3", "-b", "40", "--plot", "latency.svg")
+    assert done.code == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["batch", "3", "40"]
+    assert "<svg" in model_file.with_name("latency.svg").read_text()
+
+
+def test_the_command_speaks_json(model_file: Path, run_command: Callable[..., Finished]) -> None:
+    done = run_command("dpiframe", "bench", model_file, "-b", "2", "--json")
+    found = json.loads(done.stdout)
+    assert (found["ok"], [one["batch"] for one in found["latency"]]) == (True, [2])
+
+
+@pytest.mark.parametrize(
+    ("plot", "says"), [("x.txt", "give a file that ends in .png, .svg, .pdf"), ("no/x.png", "its folder doesn't exist")]
+)
+def test_a_plot_that_cannot_be_written_is_said_first(
+    model_file: Path, run_command: Callable[..., Finished], plot: str, says: str
+) -> None:
+    done = run_command("dpiframe", "bench", model_file, "--plot", plot)
+    assert done.code == 2
+    assert says in done.error()
