@@ -21,6 +21,11 @@ BATCHES = (1, 7, 64)
 _EDGE_BATCH = 7
 # Integers that are no ids are lengths, counts or flags: small values are valid for all of them.
 _SMALL_INTEGERS = range(3)
+# Of more ids than this, random ones come from so many stretches of neighbours: systems read a file that is in memory
+# pages at a time, and ahead, so rows anywhere in tables of many GB would be most of these tables.
+_LARGE = 1 << 16
+_STRETCHES = 8
+_NEIGHBOURS = 64
 
 
 @dataclass(frozen=True)
@@ -123,7 +128,7 @@ class CaseMaker:
             first = np.array([r.start for r in valid if isinstance(r, range)])
             last = np.array([r[-1] for r in valid if isinstance(r, range)])
             ids = _ids(kind.ids, first, last, rows, rng)
-            flat[:, at] = _fit(ids, last if kind.ids not in ("outside", "fraction") else None, spec.dtype)
+            flat[:, at] = _fit(ids, None if kind.ids == "outside" else last, spec.dtype)
         if not shape:
             return flat.reshape(())
         return np.ascontiguousarray(np.moveaxis(flat.reshape(rows, *shape[:axis], *shape[axis + 1 :]), 0, axis))
@@ -144,7 +149,7 @@ def _spread(ranges: ColumnRanges, columns: int) -> list[range | str | None]:
 def _ids(rule: str, first: Integers, last: Integers, rows: int, rng: np.random.Generator) -> Integers | Floats:
     """[rows, columns] ids; first and last are each column's valid ones."""
     shape, count = (rows, len(first)), last - first + 1
-    drawn = rng.integers(first, last, shape, endpoint=True)
+    drawn = _drawn(first, last, shape, rng)
     if rule == "minimum":
         return np.broadcast_to(first, shape)
     if rule == "maximum":
@@ -163,6 +168,17 @@ def _ids(rule: str, first: Integers, last: Integers, rows: int, rng: np.random.G
     return drawn
 
 
+def _drawn(first: Integers, last: Integers, shape: tuple[int, int], rng: np.random.Generator) -> Integers:
+    """Random ids between each column's first and last, from stretches that lie evenly spread where there are many."""
+    drawn = rng.integers(first, last, shape, endpoint=True)
+    large = last - first >= _LARGE
+    if large.any():
+        apart = (last - first - _NEIGHBOURS) // (_STRETCHES - 1)
+        near = first + rng.integers(_STRETCHES, size=shape) * apart + rng.integers(_NEIGHBOURS, size=shape)
+        drawn = np.where(large, near, drawn)
+    return drawn
+
+
 def _fit(ids: Integers | Floats, last: Integers | None, dtype: np.dtype[np.generic]) -> Array:
     """Ids in the input's type. A float type may round an id up past `last`: the next lower value is taken then."""
     if dtype.kind != "f":
@@ -172,7 +188,7 @@ def _fit(ids: Integers | Floats, last: Integers | None, dtype: np.dtype[np.gener
         values = ids.astype(dtype)
     if last is None:
         return values
-    return np.where(values.astype(np.float64) > last, np.nextafter(values, dtype.type(-np.inf)), values)
+    return np.where(np.trunc(values.astype(np.float64)) > last, np.nextafter(values, dtype.type(-np.inf)), values)
 
 
 def _dense(rule: str, dtype: np.dtype[np.generic], shape: tuple[int, int], rng: np.random.Generator) -> Array:
