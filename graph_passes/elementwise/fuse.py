@@ -94,9 +94,11 @@ def _accepted(graph: gs.Graph, bench: Workbench, lowering: Lowering, report: Pas
             if error.telling:
                 report.refuse(node_label(node), str(error))
             continue
-        if not absorbed(node, accepted, bench.provider) and not (
-            bench.provider == "cpu" and copies_better(node, program)
-        ):
+        if absorbed(node, accepted, bench.provider):
+            report.refuse(node_label(node), "ONNX Runtime fuses it into the matrix product before it")
+        elif bench.provider == "cpu" and copies_better(node, program):
+            report.refuse(node_label(node), "ONNX Runtime moves its elements faster on a CPU")
+        else:
             accepted[id(node)] = axes
     return accepted
 

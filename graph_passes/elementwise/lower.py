@@ -52,10 +52,7 @@ class Lowering:
         """The row axes of a node that a program may hold, and that program. Raises RefusedError for other nodes."""
         axes = row_axes(node.outputs[0].shape, self._batch)
         if axes is None:
-            # of what isn't a float, most describes shapes; a Gather of a constant is a lookup
-            telling = node.outputs[0].shape is None and type_of(node.outputs[0]) in FLOATS
-            telling = telling and not isinstance(node.inputs[0], gs.Constant)
-            raise RefusedError("the shape of its result isn't known", telling)
+            raise _without_rows(node)
         if all(isinstance(tensor, gs.Constant) for tensor in node.inputs):
             raise RefusedError("it reads constants only", telling=False)
         return axes, self.lower(axes, [node], node.outputs[:1]).program
@@ -92,3 +89,17 @@ class Lowering:
             if not isinstance(tensor, gs.Constant):
                 raise RefusedError(f"its operand '{tensor.name}' isn't constant")
             reader.embed(tensor)
+
+
+def _without_rows(node: Node) -> RefusedError:
+    """Why a node's result is no row value."""
+    result = node.outputs[0]
+    if result.shape is None:
+        reason = "the shape of its result isn't known"
+    elif any(isinstance(dim, str) for dim in result.shape):
+        reason = "the axes of its result without a fixed size aren't one or two in front"
+    else:
+        return RefusedError("its result has no rows", telling=False)
+    # of what isn't a float, most describes shapes; a Gather of a constant is a lookup
+    telling = type_of(result) in FLOATS and not isinstance(node.inputs[0], gs.Constant)
+    return RefusedError(reason, telling)

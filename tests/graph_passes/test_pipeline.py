@@ -141,7 +141,10 @@ def test_the_reports_name_what_was_done_and_what_was_not() -> None:
     given.graph.node[2].name = "odd_one"
     result = fuse_all(given)
     assert f"{OP}_e: 1 row blocks from 1 tables and 1 sources into 1 outputs" in changes(result)
-    assert refusals(result) == {"odd_one": "ids of shape ['b', 'l', 'm']: which axis is the batch is unclear"}
+    assert refusals(result) == {
+        "odd_one": "ids of shape ['b', 'l', 'm']: which axis is the batch is unclear",
+        "z": "the axes of its result without a fixed size aren't one or two in front",
+    }
 
 
 def test_unknown_operators_and_domains_are_boundaries() -> None:

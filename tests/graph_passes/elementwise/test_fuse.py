@@ -457,7 +457,7 @@ def test_activations_behind_products_stay() -> None:
     )
     result = optimize(model)
     assert not result.fused
-    assert refusals(result) == {}
+    assert refusals(result) == dict.fromkeys("acy", "ONNX Runtime fuses it into the matrix product before it")
 
 
 def test_sums_over_the_batch_say_why() -> None:

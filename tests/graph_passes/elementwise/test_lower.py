@@ -84,6 +84,13 @@ def test_nodes_of_unknown_shape() -> None:
     assert telling(parse("(float[b,4] x, int64[n] s) => (float[b,4] y) { r = Reshape(x, s) y = Relu(r) }"))
 
 
+@pytest.mark.parametrize("shape", ["4,b,6", "b,l,m,6", "b,4,l"])
+def test_rows_that_do_not_lie_one_behind_another(shape: str) -> None:
+    model = parse(f"(float[{shape}] x) => (float[{shape}] y) {{ y = Relu(x) }}")
+    assert refusal_of(model) == "the axes of its result without a fixed size aren't one or two in front"
+    assert telling(model)
+
+
 def test_shape_arithmetic_is_not_worth_a_word() -> None:
     model = parse(
         "(float[b,4] x) => (int64[1] n) { s = Shape(x) t = Gather(s, zero) n = Mul(t, t) }", zero=np.array([0])
