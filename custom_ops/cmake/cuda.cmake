@@ -66,7 +66,10 @@ add_library(dpiframe_cuda_kernels OBJECT
   kernels/cuda/kernel_cache.cc
   kernels/cuda/kernel_loader.cc
   kernels/cuda/lookup_cuda.cc
+  kernels/cuda/lookup_device_bags.cc
   kernels/cuda/lookup_device_plan.cc
+  kernels/cuda/lookup_device_pools.cc
+  kernels/cuda/lookup_device_rows.cc
   kernels/cuda/lookup_launch.cu
   kernels/cuda/nvrtc.cc
   kernels/cuda/nvrtc_library.cc
