@@ -3,6 +3,8 @@ the bodies, against the numpy reading of the program."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -21,6 +23,23 @@ from tests.graph_passes.harness import Arrays, fused_nodes, session
 TOLERANCE = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-6}
 
 
+Comparison = Callable[[np.ndarray, np.ndarray, str], None]
+
+
+def near(got: np.ndarray, want: np.ndarray, what: str) -> None:
+    """|a - b| <= tolerance * max(1, max|b|); integers and bools are equal, NaN and infinities in the same places."""
+    assert got.shape == want.shape, f"{got.shape} for {want.shape}: {what}"
+    assert got.dtype == want.dtype, f"{got.dtype} for {want.dtype}: {what}"
+    if got.dtype.kind != "f":
+        np.testing.assert_array_equal(got, want, what)
+        return
+    finite = np.isfinite(want)
+    np.testing.assert_array_equal(got[~finite], want[~finite], what)
+    bound = TOLERANCE[str(got.dtype)] * max(1.0, float(np.abs(want[finite]).max(initial=0)))
+    error = np.abs(got[finite].astype(np.float64) - want[finite]).max(initial=0)
+    assert error <= bound, f"{error} of {bound}: {what}"
+
+
 def elementwise_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     return [node for node in fused_nodes(model.graph) if node.op_type.startswith(OP)]
 
@@ -29,7 +48,7 @@ def program_texts(model: onnx.ModelProto) -> list[str]:
     return [node.attribute[0].s.decode() for node in elementwise_nodes(model)]
 
 
-def programs_mean_their_bodies(model: onnx.ModelProto, *cases: Arrays) -> int:
+def programs_mean_their_bodies(model: onnx.ModelProto, *cases: Arrays, compare: Comparison = near) -> int:
     """Checks the nodes of the main graph; returns how many there are."""
     nodes = [node for node in model.graph.node if node.op_type.startswith(OP)]
     if not nodes:
@@ -50,22 +69,24 @@ def programs_mean_their_bodies(model: onnx.ModelProto, *cases: Arrays) -> int:
             text = node.attribute[0].s.decode()
             results = elementwise_reference.run(text, [values[name] for name in node.input])
             for name, got in zip(node.output, results, strict=True):
-                near(got, values[name], f"{node.name}: {name} of\n{text}")
+                compare(got, values[name], f"{node.name}: {name} of\n{text}")
     return len(nodes)
 
 
-def near(got: np.ndarray, want: np.ndarray, what: str) -> None:
-    """|a - b| <= tolerance * max(1, max|b|); integers and bools are equal, NaN and infinities in the same places."""
-    assert got.shape == want.shape, f"{got.shape} for {want.shape}: {what}"
-    assert got.dtype == want.dtype, f"{got.dtype} for {want.dtype}: {what}"
-    if got.dtype.kind != "f":
-        np.testing.assert_array_equal(got, want, what)
-        return
-    finite = np.isfinite(want)
-    np.testing.assert_array_equal(got[~finite], want[~finite], what)
-    bound = TOLERANCE[str(got.dtype)] * max(1.0, float(np.abs(want[finite]).max(initial=0)))
-    error = np.abs(got[finite].astype(np.float64) - want[finite]).max(initial=0)
-    assert error <= bound, f"{error} of {bound}: {what}"
+def within_ulps(ulps: int) -> Comparison:
+    """A comparison of each number by itself: at most so many units in the last place apart."""
+
+    def compare(got: np.ndarray, want: np.ndarray, what: str) -> None:
+        if got.dtype.kind != "f":
+            near(got, want, what)
+            return
+        assert (got.dtype, got.shape) == (want.dtype, want.shape), what
+        with np.errstate(invalid="ignore", over="ignore"):
+            same = (got == want) | (np.isnan(got) & np.isnan(want))
+            same |= np.abs(got - want) <= ulps * np.spacing(np.abs(want))
+        assert same.all(), f"{got[~same]} for {want[~same]}: {what}"
+
+    return compare
 
 
 def lower_model(model: onnx.ModelProto, products: int = 0) -> Lowered:
