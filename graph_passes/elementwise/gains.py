@@ -12,9 +12,9 @@ from dpiframe.graph_passes.elementwise.program import ElementwiseProgram
 from dpiframe.graph_passes.elementwise.views import IN_PLACE, VIEWS
 from dpiframe.graph_passes.graphs import Node, is_standard
 
-PRODUCTS = {"cpu": 1 << 13, "cuda": 1 << 14}
-"""Products a row up to which two row values are multiplied as matrices here. Measured: what a matrix costs MLAS before
-it computes anything is more up to there."""
+PRODUCTS = {"cpu": 1 << 17, "cuda": 1 << 14}
+"""Products a row up to which two row values are multiplied as matrices here. Measured: up to there, what a matrix costs
+a library before it computes anything, and the transposition before it, are more than what the library gains."""
 WAITING = {"cpu": math.inf, "cuda": 2048}
 """Elements a row up to which early nodes may wait for a later group. On a GPU, more of them are worth a launch of their
 own, which can run beside what the others wait for."""
