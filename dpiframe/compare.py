@@ -15,16 +15,19 @@ Array = npt.NDArray[np.generic]
 FLOAT32_BOUND = 1e-6
 FLOAT16_BOUND = 2e-3
 REDUCED_BOUND = 1e-2
+# What lies between the bound and this one may come of rounding alone, where a model cancels large values.
+ROUNDING_BOUND = 1e-3
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two outputs differ most beyond the bound."""
+    """Where two outputs differ most beyond the bound. rounding: nowhere by more than ROUNDING_BOUND."""
 
     output: str
     original: str
     optimized: str
     where: str
+    rounding: bool = False
 
     def __str__(self) -> str:
         return f"output '{self.output}'{self.where} is {self.optimized}, the original's {self.original}"
@@ -58,7 +61,8 @@ def difference(
         if wrong.any():
             at = np.unravel_index(_worst(a, b, wrong), b.shape)
             index = f"[{', '.join(map(str, at))}]" if at else ""
-            return Difference(name, _spell(b[at]), _spell(a[at]), index)
+            rounding = not _beyond_bound(a, b, ROUNDING_BOUND).any()
+            return Difference(name, _spell(b[at]), _spell(a[at]), index, rounding)
     return None
 
 

@@ -20,6 +20,6 @@ def first_difference(
         path = staged.scratch(name)
         save(model, path)
         verifier.add(mismatch.form, path)
-        if isinstance(verifier.compare(mismatch.form, mismatch.case), str):
+        if not isinstance(verifier.compare(mismatch.form, mismatch.case), float):
             return name
     return None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from dpiframe.child import Child, Failure, Loadable, Outputs
-from dpiframe.compare import FLOAT16_BOUND, FLOAT32_BOUND, REDUCED_BOUND, difference, largest_difference
+from dpiframe.compare import FLOAT16_BOUND, FLOAT32_BOUND, REDUCED_BOUND, Difference, difference, largest_difference
 from dpiframe.errors import UsageError, VerificationError
 from dpiframe.input_specs import input_specs
 from dpiframe.inputs import Case, CaseMaker, Feeds
@@ -103,7 +103,7 @@ class Verifier:
         libraries = [*self._subject.custom_ops, *([Path(library_path())] if form == "fused" else [])]
         self._child.add(form, Loadable(path, self.cuda, libraries))
 
-    def compare(self, form: Form, case: Case) -> str | float:
+    def compare(self, form: Form, case: Case) -> Difference | str | float:
         """What is wrong with a form's answers to a case or, if nothing is, the largest difference."""
         reference = self._references[case.name]
         outputs = self._child.run(form, case.feeds)
@@ -116,7 +116,7 @@ class Verifier:
         if outputs.names != reference.names:
             return f"the outputs are {outputs.names}, the original's {reference.names}"
         wrong = difference(outputs.names, reference.arrays, outputs.arrays, bound=self._bound(form))
-        return str(wrong) if wrong else largest_difference(reference.arrays, outputs.arrays)
+        return wrong or largest_difference(reference.arrays, outputs.arrays)
 
     def _bound(self, form: Form) -> float:
         bound = FLOAT16_BOUND if self._subject.computes_in_half else FLOAT32_BOUND
@@ -173,8 +173,9 @@ class Verifier:
         for i, case in enumerate(cases):
             self._progress("verifying", f"{FORMS[form]}: {case.name}", i, len(cases))
             outcome = self.compare(form, case)
-            if isinstance(outcome, str):
-                self.result.mismatch = Mismatch(case, form, outcome)
+            if not isinstance(outcome, float):
+                rounding = isinstance(outcome, Difference) and outcome.rounding
+                self.result.mismatch = Mismatch(case, form, str(outcome), rounding)
                 return False
             if form == "fused":
                 self.result.cases.append(CaseResult(case.name, largest_difference=outcome))

@@ -20,7 +20,7 @@ from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.streams.assign import AssignStreams
 from dpiframe.graph_passes.streams.schedule import Order
-from dpiframe.graph_passes.workbench import Workbench
+from dpiframe.graph_passes.workbench import EXACT, Workbench
 
 PASSES: tuple[type[Pass], ...] = (Canonicalize, FuseLookups, FuseGemm, FuseElementwise, AssignStreams, Cleanup)
 
@@ -50,6 +50,7 @@ def optimize_model(
     precision: str = "fp32",
     streams: int = 0,
     launch_order: Order = "breadth",
+    exact: bool = False,
     passes: Sequence[type[Pass]] | None = None,
     on_pass: Callable[[str], None] | None = None,
 ) -> PipelineResult:
@@ -57,10 +58,10 @@ def optimize_model(
 
     provider: "cpu" or "cuda", the target that fusions are formed for. bad_ids: "error", "zero" or "clamp". precision:
     "fp32", "tf32" or "fp16", of products on CUDA. streams: how many at most branches run on at once on CUDA, 0 for as
-    many as they are worth. launch_order: "breadth" or "depth". passes: those to run, PASSES unless given. on_pass is
-    called with each pass's name before it runs.
+    many as they are worth. launch_order: "breadth" or "depth". exact: see Workbench. passes: those to run, PASSES
+    unless given. on_pass is called with each pass's name before it runs.
     """
-    bench = Workbench(inline_lookup_functions(model), provider, bad_ids, precision, streams, launch_order)
+    bench = Workbench(inline_lookup_functions(model), provider, bad_ids, precision, streams, launch_order, exact)
     already = _count_fused(bench)
     result = PipelineResult(model, nodes_before=count_nodes(bench), lookups_before=count_lookups(bench))
     for kind in PASSES if passes is None else passes:
@@ -83,10 +84,11 @@ def models_after_passes(
     precision: str = "fp32",
     streams: int = 0,
     launch_order: Order = "breadth",
+    exact: bool = False,
     passes: Sequence[type[Pass]] | None = None,
 ) -> Iterator[tuple[str, onnx.ModelProto]]:
     """Run the passes again, and give each one's name and the model after it: to find the first whose results differ."""
-    bench = Workbench(inline_lookup_functions(model), provider, bad_ids, precision, streams, launch_order)
+    bench = Workbench(inline_lookup_functions(model), provider, bad_ids, precision, streams, launch_order, exact)
     already = _count_fused(bench)
     for kind in PASSES if passes is None else passes:
         kind()(bench)
@@ -113,6 +115,8 @@ def _finish(bench: Workbench, fused: bool) -> onnx.ModelProto:
             f"{DOMAIN}.precision": bench.precision,
             f"{DOMAIN}.bad_ids": bench.bad_ids,
         }
+        if bench.exact:
+            properties[EXACT] = "true"
         del model.metadata_props[:]
         onnx.helper.set_model_props(model, properties)
     return model

@@ -16,6 +16,9 @@ from dpiframe.graph_passes.streams.schedule import Order
 _MIN_IR_VERSION = 4
 """Before IR version 4 every initializer had to be a graph input, and was a constant all the same."""
 
+EXACT = "dpiframe.exact"
+"""The metadata entry of a model in which only nodes that give the same bits are fused."""
+
 
 class Workbench:
     """The model under rewriting. The protobuf that it came from is not changed.
@@ -25,7 +28,9 @@ class Workbench:
     graph inputs too. found_shapes: tensors by id() whose shapes passes found where ONNX's inference doesn't. provider:
     "cpu" or "cuda", the target. bad_ids: "error", "zero" or "clamp". precision: "fp32", "tf32" or "fp16", of products
     on CUDA. streams: how many at most branches may run on, 1 for none beside ONNX Runtime's own, 0 for what a region is
-    worth. launch_order: "breadth" or "depth", in which a region's branches are launched.
+    worth. launch_order: "breadth" or "depth", in which a region's branches are launched. exact: of the
+    nodes between lookups and products, only those may be fused that then give the same bits; a model that was optimized
+    so says it in its metadata.
     """
 
     def __init__(
@@ -36,12 +41,14 @@ class Workbench:
         precision: str = "fp32",
         streams: int = 0,
         launch_order: Order = "breadth",
+        exact: bool = False,
     ) -> None:
         self.provider = provider
         self.bad_ids = bad_ids
         self.precision = precision
         self.streams = streams
         self.launch_order: Order = launch_order
+        self.exact = exact or any(entry.key == EXACT for entry in model.metadata_props)
         self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
         self.opset_import = {entry.domain: entry.version for entry in model.opset_import}
         self._model = model

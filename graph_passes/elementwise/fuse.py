@@ -6,12 +6,14 @@ from collections import deque
 
 import onnx_graphsurgeon as gs
 
+from dpiframe.custom_ops.elementwise_operators import FLOATS, OPERATORS
 from dpiframe.graph_passes.elementwise.body import elementwise_body
 from dpiframe.graph_passes.elementwise.first_input import with_first_input
 from dpiframe.graph_passes.elementwise.gains import PRODUCTS, WAITING, absorbed, copies_better, why_not, work
 from dpiframe.graph_passes.elementwise.groups import find_groups
 from dpiframe.graph_passes.elementwise.lines import RefusedError
 from dpiframe.graph_passes.elementwise.lower import Lowered, Lowering
+from dpiframe.graph_passes.elementwise.program import ElementwiseProgram, Line
 from dpiframe.graph_passes.elementwise.rows import Axes, fixed_batch
 from dpiframe.graph_passes.elementwise.trim import given, halves, pieces, trimmed
 from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_function
@@ -22,6 +24,7 @@ from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.workbench import Workbench
 
 OP = "FusedElementwise"
+INEXACT = {operator.name for operator in OPERATORS if not operator.exact}
 
 
 class FuseElementwise(Pass):
@@ -98,9 +101,18 @@ def _accepted(graph: gs.Graph, bench: Workbench, lowering: Lowering, report: Pas
             report.refuse(node_label(node), "ONNX Runtime fuses it into the matrix product before it")
         elif bench.provider == "cpu" and copies_better(node, program):
             report.refuse(node_label(node), "ONNX Runtime moves its elements faster on a CPU")
+        elif bench.exact and _rounds_otherwise(program):
+            report.refuse(node_label(node), "its last bit can differ, and the answers then differ by more")
         else:
             accepted[id(node)] = axes
     return accepted
+
+
+def _rounds_otherwise(program: ElementwiseProgram) -> bool:
+    """Its floats need not be ONNX Runtime's to the last bit: functions that aren't rounded correctly, and sums and
+    products of many, whose order isn't settled."""
+    lines = (value for value in program.values if isinstance(value, Line) and value.type in FLOATS)
+    return any(line.name in ("sum", "prod") or line.name in INEXACT for line in lines)
 
 
 def _fuse(
