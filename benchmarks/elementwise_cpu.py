@@ -190,20 +190,23 @@ def layer_norm() -> Case:
             input f32 x 64
             input f32 - 64
             input f32 - 64
-            const f32 1.5625e-02
+            const f32 6.4e+01
             const f32 1e-05
             sum f32 1 : 0 0
-            mul f32 1 : 5 3
+            div f32 1 : 5 3
             sub f32 64 : 0 6
-            mul f32 64 : 7 7
-            sum f32 1 : 8 0
-            mul f32 1 : 9 3
-            add f32 1 : 10 4
-            sqrt f32 1 : 11
-            div f32 64 : 7 12
-            mul f32 64 : 13 1
-            add f32 64 : 14 2
-            output 15
+            sum f32 1 : 7 0
+            div f32 1 : 8 3
+            sub f32 64 : 7 9
+            mul f32 64 : 10 10
+            sum f32 1 : 11 0
+            div f32 1 : 12 3
+            add f32 1 : 13 4
+            sqrt f32 1 : 14
+            div f32 64 : 10 15
+            mul f32 64 : 16 1
+            add f32 64 : 17 2
+            output 18
             """
         ),
         {"scale": weight(64), "bias": weight(64)},
@@ -325,6 +328,51 @@ def interaction() -> Case:
     )
 
 
+def attention(fields: int) -> Case:
+    """AutoInt's, between the products with weights: 2 heads of 16, all fields with all."""
+    return Case(
+        f"attention, 2 heads, {fields} x 16",
+        dict.fromkeys(("queries", "keys", "values"), f"float {fields} 32"),
+        """
+        q = Reshape (queries, split) k = Reshape (keys, split) v = Reshape (values, split)
+        qs = Transpose <perm = [0, 2, 1, 3]> (q) ks = Transpose <perm = [0, 2, 3, 1]> (k)
+        vs = Transpose <perm = [0, 2, 1, 3]> (v) products = MatMul (qs, ks) scores = Mul (products, quarter)
+        weights = Softmax <axis = -1> (scores) mixed = MatMul (weights, vs)
+        turned = Transpose <perm = [0, 2, 1, 3]> (mixed) y = Reshape (turned, joined)
+        """,
+        program(
+            f"""
+            input f32 x {fields} 32
+            input f32 x {fields} 32
+            input f32 x {fields} 32
+            view f32 2 {fields} 1 16 : 0 0 16 32 0 1
+            view f32 2 1 {fields} 16 : 1 0 16 0 32 1
+            mul f32 2 {fields} {fields} 16 : 3 4
+            sum f32 2 {fields} {fields} : 5 3
+            const f32 2.5e-01
+            mul f32 2 {fields} {fields} : 6 7
+            max f32 2 {fields} 1 : 8 2
+            sub f32 2 {fields} {fields} : 8 9
+            exp f32 2 {fields} {fields} : 10
+            sum f32 2 {fields} 1 : 11 2
+            div f32 2 {fields} {fields} : 11 12
+            view f32 2 {fields} 1 {fields} : 13 0 {fields * fields} {fields} 0 1
+            view f32 2 1 16 {fields} : 2 0 16 0 1 32
+            mul f32 2 {fields} 16 {fields} : 14 15
+            sum f32 2 {fields} 16 : 16 3
+            view f32 {fields} 2 16 : 17 0 16 {16 * fields} 1
+            view f32 {fields} 32 : 18 0 32 1
+            output 19
+            """
+        ),
+        constants={
+            "split": np.array([0, 0, 2, 16]),
+            "joined": np.array([0, 0, 32]),
+            "quarter": np.array(0.25, np.float32),
+        },
+    )
+
+
 def head() -> Case:
     return Case(
         "head: 3 logits, bias, sigmoid",
@@ -357,6 +405,8 @@ CASES = (
     mixture(),
     dice(),
     interaction(),
+    attention(26),
+    attention(39),
     head(),
 )
 
