@@ -6,19 +6,21 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.canonicalize.constants import is_small_constant
+from dpiframe.graph_passes.canonicalize.simplify import same_shape
 from dpiframe.graph_passes.graphs import Node, is_standard, replace_uses, values_of
 from dpiframe.graph_passes.workbench import Workbench
 
 
 def pick_in_place(bench: Workbench, changes: list[str]) -> bool:
-    """Let Transpose, GatherND of constant indices and Transpose back, an exporter's `Z[:, i, j]`, be a Gather."""
+    """Let Transpose, GatherND of constant indices and Transpose back, an exporter's `Z[:, i, j]`, be a Gather; and what
+    it makes of a selection by a mask that is the same for each row."""
     outputs = bench.output_ids()
     found = 0
     for graph in bench.graphs():
         for node in list(graph.nodes):
             if id(node.outputs[0]) in outputs or not node.outputs[0].outputs:
                 continue
-            picked = _picked(node)
+            picked = _picked(node) or _selected(node)
             if picked is not None:
                 replace_uses(node.outputs[0], _gather(bench, graph, node, *picked))
                 found += 1
@@ -52,6 +54,37 @@ def _picked(node: Node) -> tuple[gs.Tensor, np.ndarray, int] | None:
     if (index < -sizes).any() or (index >= sizes).any():
         return None
     return source, np.ravel_multi_index(np.moveaxis(index % sizes, -1, 0), tuple(sizes)), depth
+
+
+def _selected(node: Node) -> tuple[gs.Tensor, np.ndarray, int] | None:
+    """The same for Reshape(GatherND(Z, Transpose(NonZero(Expand(mask, Shape(Z)))))), the rows of what a mask selects."""
+    select = _producer(node.inputs[0], "GatherND") if node.op == "Reshape" and is_standard(node) else None
+    turned = _producer(select.inputs[1], "Transpose") if select is not None else None
+    found = _producer(turned.inputs[0], "NonZero") if turned is not None else None
+    spread = _producer(found.inputs[0], "Expand") if found is not None else None
+    if select is None or turned is None or spread is None or not is_small_constant(spread.inputs[0]):
+        return None
+    if select.attrs.get("batch_dims", 0) or turned.attrs.get("perm", [1, 0]) != [1, 0]:
+        return None
+    source, mask = select.inputs[0], values_of(spread.inputs[0])
+    shape = source.shape
+    if shape is None or not all(isinstance(dim, int) for dim in shape[1:]) or not _has_shape_of(spread, source):
+        return None
+    if mask.ndim == len(shape) and mask.shape[0] == 1:
+        mask = mask[0]
+    if mask.ndim >= len(shape) or not is_small_constant(node.inputs[1]):
+        return None
+    positions = np.flatnonzero(np.broadcast_to(mask, shape[1:]))
+    rows = values_of(node.inputs[1]).tolist()
+    return (source, positions, len(shape) - 1) if len(positions) and rows == [-1, len(positions)] else None
+
+
+def _has_shape_of(spread: Node, source: gs.Tensor) -> bool:
+    """Whether an Expand's result has the shape of a tensor."""
+    shape = _producer(spread.inputs[1], "Shape")
+    return same_shape(spread.outputs[0], source) or (
+        shape is not None and not shape.attrs and shape.inputs[0] is source
+    )
 
 
 def _moved(rank: int, source: int, target: int) -> list[int]:

@@ -130,3 +130,40 @@ def test_indices_given_at_run_time_stay() -> None:
 def test_the_whole_pipeline() -> None:
     model = picking("b,3,3", "b,4", [1, 2, 0], [1, 0], PAIRS)
     agree(model, optimize(model), {"x": np.arange(18, dtype=np.float32).reshape(2, 3, 3)})
+
+
+def selecting(rows: str, mask: np.ndarray, target: int, spread: str = "x") -> onnx.ModelProto:
+    """What torch's masked_select becomes."""
+    sizes = np.array([-1, target])
+    return parse(
+        f"""(float[{rows}] x) => (float[r,{target}] y) {{
+            s = Shape({spread}) e = Expand(mask, s) n = NonZero(e) i = Transpose<perm=[1,0]>(n)
+            g = GatherND(x, i) p = Reshape(g, sizes) y = Relu(p)
+        }}""",
+        mask=mask,
+        sizes=sizes,
+    )
+
+
+@pytest.mark.parametrize("leading", [(), (1,)])
+def test_a_selection_by_a_mask(leading: tuple[int, ...]) -> None:
+    mask = np.triu(np.ones((3, 3), bool), 1).reshape(*leading, 3, 3)
+    model = canonical(selecting("b,3,3", mask, 3))
+    assert op_types(model) == ["Reshape", "Gather", "Relu"]
+    assert positions(model) == [1, 2, 5]
+
+
+def test_a_mask_that_broadcasts() -> None:
+    model = canonical(selecting("b,2,3", np.array([True, False, True]), 4))
+    assert positions(model) == [0, 2, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("rows", "mask", "target"),
+    [
+        ("2,3", np.array([[True, False, False], [True, True, True]]), 4),  # rows that differ
+        ("b,4", np.array([True, True, True, True]), 2),  # rows in halves
+    ],
+)
+def test_other_selections_stay(rows: str, mask: np.ndarray, target: int) -> None:
+    assert "GatherND" in op_types(canonical(selecting(rows, mask, target)))
