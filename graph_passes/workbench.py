@@ -92,8 +92,8 @@ class Workbench:
         skeleton.graph.CopyFrom(GraphWriter(self._owned(), self.found_shapes).write(self.graph))
         try:
             inferred = onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
-        except onnx.shape_inference.InferenceError:
-            # what the file says of its tensors has to do
+        except (onnx.shape_inference.InferenceError, ValueError):
+            # what the file says of its tensors has to do; a ValueError is a Loop that lacks an input
             return
         _take_types(self.graph, inferred.graph)
 

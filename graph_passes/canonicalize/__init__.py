@@ -16,6 +16,7 @@ from dpiframe.graph_passes.canonicalize.picks import pick_in_place
 from dpiframe.graph_passes.canonicalize.regular_bags import pool_regular_bags
 from dpiframe.graph_passes.canonicalize.shape_plumbing import fix_shapes
 from dpiframe.graph_passes.canonicalize.simplify import remove_no_ops
+from dpiframe.graph_passes.canonicalize.transposes import compute_unturned
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.workbench import Workbench
@@ -32,6 +33,7 @@ _STEPS = (
     decide_branches,
     name_products,
     use_rows,
+    compute_unturned,
     pick_in_place,
     pick_split_rows,
     pool_regular_bags,
@@ -53,11 +55,12 @@ class Canonicalize(Pass):
     4. An If whose condition follows is replaced by its branch.
     5. Casts, views, Expand, Slice, Dropout, `x + 0`, `x * 1` without effect go.
     6. An Einsum that is a matrix product becomes one, and products written for column vectors become those of rows.
-    7. Elements that are picked behind a batch axis which is moved away for it are picked where they are.
-    8. A matrix that is split after it was laid out flat is picked from by row.
-    9. A loop over bags of rows that are all equally long becomes a Gather and a reduction; of others, the last bag ends
-       as the others do, and the result gets a shape.
-    10. Repeated nodes are computed once.
+    7. Elementwise nodes between a Transpose and its opposite are computed without either.
+    8. Elements that are picked behind a batch axis which is moved away for it are picked where they are.
+    9. A matrix that is split after it was laid out flat is picked from by row.
+    10. A loop over bags of rows that are all equally long becomes a Gather and a reduction; of others, the last bag
+        ends as the others do, and the result gets a shape.
+    11. Repeated nodes are computed once.
 
     Left alone: nodes that give a graph's output, random operators, and whatever would make the file grow.
     """

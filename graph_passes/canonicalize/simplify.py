@@ -8,6 +8,7 @@ import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.canonicalize.constants import is_small_constant
 from dpiframe.graph_passes.canonicalize.shape_plumbing import solve_reshape
+from dpiframe.graph_passes.canonicalize.transposes import order_of, turned_twice
 from dpiframe.graph_passes.graphs import is_standard, replace_uses, values_of
 from dpiframe.graph_passes.workbench import Workbench
 
@@ -85,8 +86,15 @@ def _tile(node: gs.Node) -> gs.Tensor | None:
 
 
 def _transpose(node: gs.Node) -> gs.Tensor | None:
-    order = node.attrs.get("perm")
-    return node.inputs[0] if order is not None and list(order) == list(range(len(order))) else None
+    """One that changes no order, alone or after others."""
+    order, source = order_of(node), node.inputs[0]
+    while order is not None and order != sorted(order):
+        before = source.inputs[0] if source.inputs else None
+        first = order_of(before) if before is not None else None
+        if before is None or first is None:
+            return None
+        order, source = turned_twice(first, order), before.inputs[0]
+    return source if order is not None else None
 
 
 def _slice(node: gs.Node) -> gs.Tensor | None:

@@ -40,6 +40,8 @@ NODES = {
     "Constant of nothing": "e = Gather(A, a) k = Constant() q = Add(e, k)",
     "Shape of nothing": "e = Gather(A, a) s = Shape() q = Reshape(e, s)",
     "Identity of nothing": "e = Gather(A, a) q = Identity()",
+    "Transposes of axes that aren't there": "e = Gather(A, a) p = Transpose<perm=[0, 5]>(e) q = Transpose<perm=[5, 0]>(p)",
+    "Loop without a condition": "e = Gather(A, a) q = Loop(scalar)<body = b (int64 i, bool c) => (bool d, float[b,4] o) { d = Identity(c) o = Neg(e) }>",
     "If without branches": "e = Gather(A, a) q = If(flag)",
     "If of a constant without branches": "e = Gather(A, a) q = If(true)",
     "If without a condition": "e = Gather(A, a) q = If()",
