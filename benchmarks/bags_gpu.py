@@ -85,28 +85,34 @@ def torch_bag(data: Data) -> list[Work]:
 
 
 def fbgemm(data: Data) -> list[Work]:
-    from fbgemm_gpu.split_table_batched_embeddings_ops_common import EmbeddingLocation, PoolingMode
-    from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
-        ComputeDevice,
-        SplitTableBatchedEmbeddingBagsCodegen,
-    )
+    """Its inference embedding: FP32 rows, 32-bit ids, unchecked."""
+    from fbgemm_gpu.split_embedding_configs import SparseType
+    from fbgemm_gpu.split_table_batched_embeddings_ops_common import BoundsCheckMode, EmbeddingLocation, PoolingMode
+    from fbgemm_gpu.split_table_batched_embeddings_ops_inference import IntNBitTableBatchedEmbeddingBagsCodegen
 
     case = data.case
     if case.mode == "max":
         raise ImportError("FBGEMM has no maximum")
-    mode = PoolingMode.SUM if case.mode == "sum" else PoolingMode.MEAN
-    spec = [(case.table_rows, case.dim, EmbeddingLocation.DEVICE, ComputeDevice.CUDA)]
-    module = SplitTableBatchedEmbeddingBagsCodegen(spec, pooling_mode=mode).cuda()
-    module.split_embedding_weights()[0].data.copy_(data.table)
+    module = IntNBitTableBatchedEmbeddingBagsCodegen(
+        [("", case.table_rows, case.dim, SparseType.FP32, EmbeddingLocation.DEVICE)],
+        device="cuda",
+        pooling_mode=PoolingMode.SUM if case.mode == "sum" else PoolingMode.MEAN,
+        output_dtype=SparseType.FP32,
+        bounds_check_mode=BoundsCheckMode.NONE,
+    )
+    module.initialize_weights()
+    (rows, _) = module.split_embedding_weights()[0]
+    # a row may be padded at its end
+    rows.view(torch.uint8).view(case.table_rows, -1)[:, : case.dim * 4].copy_(data.table.view(torch.uint8))
 
     def work(ids: torch.Tensor, bounds: torch.Tensor, weights: torch.Tensor | None) -> object:
         with torch.no_grad():
-            return module(ids, bounds, weights)
+            return module(indices=ids, offsets=bounds, per_sample_weights=weights)
 
     works = []
     for ids, offsets, weights in data.lists:
         bounds = torch.cat([offsets, offsets.new_tensor([ids.numel()])])
-        works.append(partial(work, ids, bounds, weights))
+        works.append(partial(work, ids.int(), bounds.int(), weights))
     return works
 
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 import csv
 import datetime
 import platform
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
+_ROOT = str(Path(__file__).resolve().parents[1])
 PAUSE_SECONDS = 0.02
 
 
@@ -43,6 +45,17 @@ class Row:
     date: str
 
 
+@dataclass(frozen=True)
+class Times:
+    """Microseconds of one provider's counted calls; ratio: the baseline's time over this one's, median of rounds."""
+
+    median_us: float
+    p10_us: float
+    p90_us: float
+    ratio: float
+    rounds: int
+
+
 def measure(
     benchmark: str,
     case: str,
@@ -52,7 +65,22 @@ def measure(
     turn: float = 0.03,
     min_rounds: int = 10,
 ) -> list[Row]:
-    """Time all providers for about `seconds`, in turns of `turn` seconds; the first is the baseline of the ratios."""
+    """Rows of `time_in_turns`."""
+    times = time_in_turns(providers, seconds, turn, min_rounds)
+    return [Row(benchmark, case, batch, name, *astuple(taken), *about()) for name, taken in times.items()]
+
+
+def time_in_turns(
+    providers: Mapping[str, Callable[[], object]],
+    seconds: float = 1.0,
+    turn: float = 0.03,
+    min_rounds: int = 10,
+    pause: float = PAUSE_SECONDS,
+) -> dict[str, Times]:
+    """Time all providers for about `seconds`, in turns of `turn` seconds; the first is the baseline of the ratios.
+
+    pause: seconds before a turn; work on a GPU leaves no threads that spin, and needs none.
+    """
     for run in providers.values():
         for _ in range(5):
             run()
@@ -60,23 +88,21 @@ def measure(
     stop = time.perf_counter() + seconds
     while time.perf_counter() < stop or len(next(iter(rounds.values()))) < min_rounds:
         for name, run in providers.items():
-            rounds[name].append(_turn(run, turn))
+            rounds[name].append(_turn(run, turn, pause))
     medians = {name: np.array([np.median(times) for times in turns]) for name, turns in rounds.items()}
     baseline = next(iter(medians.values()))
-    rows = []
+    result = {}
     for name, turns in rounds.items():
-        taken = np.concatenate(turns)
-        p10, median, p90 = np.percentile(taken, [10, 50, 90])
+        p10, median, p90 = np.percentile(np.concatenate(turns), [10, 50, 90])
         ratio = float(np.median(baseline / medians[name]))
-        times = (round(median, 2), round(p10, 2), round(p90, 2), round(ratio, 3))
-        rows.append(Row(benchmark, case, batch, name, *times, len(turns), *about()))
-    return rows
+        result[name] = Times(round(median, 2), round(p10, 2), round(p90, 2), round(ratio, 3), len(turns))
+    return result
 
 
-def _turn(run: Callable[[], object], seconds: float) -> list[float]:
+def _turn(run: Callable[[], object], seconds: float, pause: float) -> list[float]:
     """Microseconds of each counted call of one turn."""
     if seconds:
-        time.sleep(PAUSE_SECONDS)
+        time.sleep(pause)
         run()
     times: list[float] = []
     stop = time.perf_counter() + seconds
@@ -92,6 +118,12 @@ def about() -> tuple[str, str, str]:
     versions = [f"{name} {metadata.version(name)}" for name in ("dpiframe", "numpy", "onnx") if _installed(name)]
     versions += [f"{name} {metadata.version(name)}" for name in ("onnxruntime", "onnxruntime-gpu") if _installed(name)]
     return _processor(), "; ".join(versions), datetime.date.today().isoformat()
+
+
+def python_command(module: str, *arguments: str) -> list[str]:
+    """A command that runs `main()` of a module in `benchmarks`, wherever the caller's package lies."""
+    code = f"import sys; sys.path.append({_ROOT!r}); from {module} import main; main()"
+    return [sys.executable, "-P", "-c", code, *arguments]
 
 
 def write_csv(path: Path, rows: Iterable[Row]) -> None:
