@@ -1,0 +1,260 @@
+"""Tables and plots of whole models' measurements, out of the CSVs: nothing in them is written by hand.
+
+    python benchmarks/report.py [--results FOLDER] [--document docs/performance.md]
+
+Draws NAME.png and NAME.svg beside NAME.csv, and replaces what stands in the document between the lines
+`<!-- begin NAME -->` and `<!-- end NAME -->`. A CSV that isn't there leaves its part as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import report_plots
+from benchmarks.harness import RESULTS
+from benchmarks.model_rows import OURS, is_peer
+
+Rows = list[dict[str, str]]
+NAMES = {"dcn": "DCN", "dcnv2": "DCNv2", "wide_deep": "Wide&Deep", "deepfm": "DeepFM"}
+GRAPH = f"{OURS}, CUDA graph"
+# DPIFrame's average speedups over each as its paper has them (Table II): its own implementation, on an RTX 3090.
+PUBLISHED = {
+    "PyTorch": (3.14, 2.65, 4.32, 4.08),
+    "TorchRec": (2.41, 1.94, 3.03, 3.13),
+    "HugeCTR": (1.62, 1.73, 1.72, 1.71),
+    "OneFlow": (1.51, 1.46, 1.60, 1.54),
+}
+
+
+def us(row: dict[str, str]) -> float:
+    return float(row["median_us"])
+
+
+def measured(rows: Iterable[dict[str, str]]) -> Rows:
+    return [row for row in rows if row["median_us"]]
+
+
+def setting(row: dict[str, str]) -> tuple[str, ...]:
+    """What rows that may be compared have in common: the configuration, and at last the run."""
+    return tuple(row.get(name, "") for name in ("model", "dataset", "dim", "hidden", "batch", "study"))
+
+
+def times(rows: Rows, provider: str, precision: str = "fp32") -> dict[tuple[str, ...], float]:
+    """Microseconds by configuration."""
+    chosen = (row for row in measured(rows) if (row["provider"], row["precision"]) == (provider, precision))
+    return {setting(row): us(row) for row in chosen}
+
+
+def fastest_peer(rows: Rows) -> dict[tuple[str, ...], float]:
+    best: dict[tuple[str, ...], float] = {}
+    for row in measured(rows):
+        if is_peer(row["provider"]) and row["precision"] == "fp32":
+            best[setting(row)] = min(best.get(setting(row), np.inf), us(row))
+    return best
+
+
+def ratios(slower: dict[tuple[str, ...], float], faster: dict[tuple[str, ...], float], model: str = "") -> np.ndarray:
+    """How many times as fast, for every configuration (of a model): the least of the runs that have both."""
+    least: dict[tuple[str, ...], float] = {}
+    for one in slower:
+        if one in faster and model in ("", one[0]):
+            least[one[:-1]] = min(least.get(one[:-1], np.inf), slower[one] / faster[one])
+    return np.array(list(least.values()))
+
+
+def geometric_mean(values: np.ndarray) -> float:
+    return float(np.exp(np.log(values).mean()))
+
+
+def providers(rows: Rows) -> list[str]:
+    return list(dict.fromkeys(row["provider"] for row in rows))
+
+
+def table(header: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+    rows = [header, ["---"] * len(header), *lines]
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
+
+
+def about(rows: Rows) -> str:
+    return f"{rows[0].get('card') or rows[0]['machine']}; {rows[0]['versions']}; {rows[0]['date']}."
+
+
+def spread(values: np.ndarray) -> str:
+    """Average, least and most."""
+    if values.size < 2:
+        return f"{values[0]:.2f}" if values.size else "-"
+    return f"{values.mean():.2f} ({values.min():.2f} to {values.max():.2f})"
+
+
+def end_to_end_gpu(rows: Rows) -> str:
+    best = fastest_peer(rows)
+    peers = [name for name in providers(rows) if is_peer(name)]
+    parts = [about(rows)]
+    for ours in (GRAPH, OURS):
+        mine = times(rows, ours)
+        count = len({one[:-1] for one in mine})
+        if not mine:
+            continue
+        lines = []
+        for peer in peers:
+            theirs = times(rows, peer)
+            cells = [spread(ratios(theirs, mine, model)) for model in NAMES]
+            if any(cell != "-" for cell in cells):
+                lines.append([peer, *cells, f"{geometric_mean(ratios(theirs, mine)):.2f}"])
+        cells = [spread(ratios(best, mine, model)) for model in NAMES]
+        lines.append(["**the fastest of them**", *cells, f"**{geometric_mean(ratios(best, mine)):.2f}**"])
+        title = f"Times as fast as each peer, *{ours}*, float32: average (least to most) over {count} configurations"
+        parts += [title + ":", table(["", *NAMES.values(), "geometric mean"], lines)]
+    parts += [
+        "As published by the paper, of its own implementation on an RTX 3090 (HugeCTR and OneFlow have no build to "
+        "install here; not comparable with the above):",
+        table(["", *NAMES.values()], ([name, *values] for name, values in PUBLISHED.items())),
+        precisions(rows),
+    ]
+    return "\n\n".join([part for part in [*parts, refusals(rows)] if part])
+
+
+def precisions(rows: Rows) -> str:
+    exact = times(rows, GRAPH)
+    lines = []
+    for precision in ("fp32", "tf32", "fp16"):
+        mine = times(rows, GRAPH, precision)
+        errors = [
+            float(row["error"]) for row in measured(rows) if (row["provider"], row["precision"]) == (GRAPH, precision)
+        ]
+        if mine:
+            cells = [
+                f"{geometric_mean(ratios(exact, mine, model)):.2f}"
+                for model in NAMES
+                if ratios(exact, mine, model).size
+            ]
+            lines.append([precision, *cells, f"{max(errors):.1g}"])
+    return (
+        f"Times as fast as float32, *{GRAPH}*, and the largest difference of a probability from float64:\n\n"
+        + table(["", *NAMES.values(), "largest difference"], lines)
+    )
+
+
+def refusals(rows: Rows) -> str:
+    """Who could not run what, in their own words."""
+    reasons: dict[tuple[str, str], int] = {}
+    for row in rows:
+        if row["refusal"]:
+            key = (row["provider"], row["refusal"])
+            reasons[key] = reasons.get(key, 0) + 1
+    return "\n".join(
+        f"- {provider} refuses {count} configurations: {reason}" for (provider, reason), count in reasons.items()
+    )
+
+
+def ablation_gpu(rows: Rows) -> str:
+    by_model = {name: {row["provider"]: row for row in rows if row["model"] == name} for name in NAMES}
+    lines = []
+    for provider in providers(rows):
+        cells = []
+        for model in NAMES:
+            row = by_model[model].get(provider)
+            cells.append(f"{us(row):.0f}" if row and row["median_us"] else "refused")
+        lines.append([provider, *cells])
+    return f"{about(rows)}\n\n" + table(["µs", *NAMES.values()], lines) + "\n\n" + refusals(rows)
+
+
+def scaling_gpu(rows: Rows) -> str:
+    lines = []
+    names = providers(rows)
+    for key in dict.fromkeys(map(setting, rows)):
+        own = {row["provider"]: row for row in rows if setting(row) == key}
+        cells = [f"{us(own[name]):.1f}" if name in own and own[name]["median_us"] else "refused" for name in names]
+        lines.append([f"{key[1]} x dim {key[2]}, batch {key[4]}", *cells])
+    return f"{about(rows)}\n\n" + table(["µs, DCN", *names], lines)
+
+
+def accuracy(rows: Rows) -> str:
+    runs = list(dict.fromkeys((row["provider"], row["precision"]) for row in rows))
+    lines = []
+    for dataset, model in dict.fromkeys((row["dataset"], row["model"]) for row in rows):
+        own = {
+            (row["provider"], row["precision"]): row
+            for row in rows
+            if (row["dataset"], row["model"]) == (dataset, model)
+        }
+        cells = [
+            f"{own[run]['auc']}, {own[run]['log_loss']} ({float(own[run]['largest_difference']):.0e})" for run in runs
+        ]
+        lines.append([dataset, NAMES[model], *cells])
+    header = ["AUC, LogLoss (largest difference)", "", *(f"{provider} {precision}" for provider, precision in runs)]
+    return f"{about(rows)}\n\n{table(header, lines)}"
+
+
+def end_to_end_cpu(rows: Rows) -> str:
+    names = providers(rows)
+    lines = []
+    for key in dict.fromkeys(map(setting, rows)):
+        own = {row["provider"]: row for row in rows if setting(row) == key}
+        cells = [f"{us(own[name]):.0f}" if name in own and own[name]["median_us"] else "refused" for name in names]
+        lines.append([NAMES[key[0]], key[4], *cells, own[OURS]["ratio_to_best_peer"]])
+    small = [float(row["ratio_to_best_peer"]) for row in rows if row["provider"] == OURS and int(row["batch"]) <= 64]
+    every = [float(row["ratio_to_best_peer"]) for row in rows if row["provider"] == OURS]
+    return "\n\n".join([
+        about(rows),
+        table(["µs", "batch", *names, "times as fast as the fastest peer"], lines),
+        f"Against the fastest peer, geometric mean: {geometric_mean(np.array(small)):.2f} at batch 64 and below, "
+        f"{geometric_mean(np.array(every)):.2f} over all; least {min(every):.2f}.",
+    ])  # fmt: skip
+
+
+SECTIONS: dict[str, Callable[[Rows], str]] = {
+    "end_to_end_gpu": end_to_end_gpu,
+    "modes_gpu": ablation_gpu,
+    "ablation_gpu": ablation_gpu,
+    "scaling_gpu": scaling_gpu,
+    "accuracy_cuda": accuracy,
+    "accuracy_cpu": accuracy,
+    "end_to_end_cpu": end_to_end_cpu,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--document", type=Path, default=RESULTS.parents[1] / "docs" / "performance.md")
+    arguments = parser.parse_args()
+    text = arguments.document.read_text()
+    for name, section in SECTIONS.items():
+        path = arguments.results / f"{name}.csv"
+        if not path.exists():
+            continue
+        with path.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        if name == "end_to_end_gpu" and (compiled := arguments.results / "compile_gpu.csv").exists():
+            with compiled.open(newline="") as file:
+                rows += csv.DictReader(file)
+        if not rows:
+            continue
+        parts = [section(rows).strip()]
+        draw = getattr(report_plots, name, None)
+        if draw is not None:
+            draw(rows, path)
+            image = path.with_suffix(".png").resolve()
+            parts.insert(0, f"![{name}]({os.path.relpath(image, arguments.document.resolve().parent)})")
+        text = re.sub(
+            rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)",
+            lambda match, parts=parts: match[1] + "\n\n".join(parts) + "\n" + match[2],
+            text,
+            flags=re.DOTALL,
+        )
+    arguments.document.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
