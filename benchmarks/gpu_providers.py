@@ -49,7 +49,7 @@ class GpuModel:
         self.folder = folder
         self.file = folder / "model.onnx"
         self.module = configuration.module("cuda")
-        _export(configuration, self.module, self.file)
+        export_whole(configuration, self.module, self.file)
         self.ids = configuration.ids().cuda()
         with torch.no_grad():
             self.exact = copy.deepcopy(self.module).double()(self.ids).cpu().numpy()
@@ -62,7 +62,7 @@ class GpuModel:
         return path
 
 
-def _export(configuration: Configuration, module: torch.nn.Module, file: Path) -> None:
+def export_whole(configuration: Configuration, module: torch.nn.Module, file: Path) -> None:
     """Exports the module with its tables cut short, then names the whole ones: they are most of the bytes, and written
     once, to `model.data` beside the file."""
     cut = configuration.module(most_rows=FEW_ROWS)
