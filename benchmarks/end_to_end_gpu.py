@@ -36,7 +36,7 @@ def tasks_of(study: str, seconds: float) -> Iterator[Task]:
         yield from (Task(configuration, ("PEERS", "ALL_OURS"), seconds) for configuration in paper())
     elif study == "compile":
         yield from (
-            Task(configuration, ("COMPILED", "OUR_SESSION", "OUR_GRAPH"), seconds / 4) for configuration in paper()
+            Task(configuration, ("COMPILED", "OUR_SESSION", "OUR_GRAPH"), seconds / 2) for configuration in paper()
         )
     elif study == "modes":
         yield from (Task(Configuration(model), ("MODES", "OUR_GRAPH"), seconds) for model in MODELS)
@@ -62,7 +62,7 @@ STUDIES = ("paper", "compile", "modes", "quick", "ablation", "scaling")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", choices=STUDIES, default="paper")
-    parser.add_argument("--seconds", type=float, default=1.5, help="measuring time a configuration")
+    parser.add_argument("--seconds", type=float, default=1.0, help="measuring time a configuration")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--jobs", type=int, default=min(16, os.cpu_count() or 1), help="set up at the same time")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Hazard: a table or ratio that says something else than was measured, or a file that is another model than its module."""
+"""Hazard: a table or ratio that says something else than was measured, or a file that is not its module."""
 
 from __future__ import annotations
 
