@@ -8,11 +8,12 @@ from typing import Any
 import matplotlib
 
 matplotlib.use("Agg")
-matplotlib.rcParams["svg.hashsalt"] = "dpiframe"
 import numpy as np
 from matplotlib import pyplot
 
 from benchmarks.model_rows import FLOOR, OURS
+
+matplotlib.rcParams["svg.hashsalt"] = "dpiframe"
 
 Rows = list[dict[str, str]]
 BASE = "PyTorch eager"
