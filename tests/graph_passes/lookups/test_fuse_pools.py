@@ -1,0 +1,408 @@
+"""Hazard: a reduction of rows pools others, or with other weights, or more often than before. P numbers are pattern
+numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.graph_passes.harness import (
+    FP32_TOLERANCE,
+    OP,
+    agree,
+    batches,
+    blocks,
+    fuse_all,
+    ids,
+    op_types,
+    optimize,
+    parse,
+    programs,
+    table,
+)
+
+# P5, P8: the wide part
+
+
+def test_the_wide_part_is_one_sum_over_the_same_ids() -> None:
+    model = parse(
+        """(int64[b] a, int64[b] c) => (float[b,1] wide, float[b,8] deep) {
+            axis = Constant<value_ints=[1]>()
+            a1 = Gather(A1, a)  c1 = Gather(C1, c)
+            j1 = Concat<axis=-1>(a1, c1)
+            wide = ReduceSum<keepdims=1>(j1, axis)
+            a4 = Gather(A4, a)  c4 = Gather(C4, c)
+            deep = Concat<axis=-1>(a4, c4)
+        }""",
+        A1=table(10, 1), C1=table(20, 1), A4=table(10, 4), C4=table(20, 4),
+    )  # fmt: skip
+    result = optimize(model)
+    assert op_types(result.model) == [OP]
+    assert blocks(result) == [
+        "pool 0 0 1 sum 2 0",
+        "term 0 0:0 0 one",
+        "term 1 1:0 0 one",
+        "row 1 0 4 2 0:0 0",
+        "row 1 4 4 3 1:0 0",
+    ]
+    agree(model, result, *batches({"a": (("b",), 10), "c": (("b",), 20)}), tolerance=FP32_TOLERANCE)
+
+
+def test_the_wide_part_of_one_big_table() -> None:
+    model = parse(
+        """(int64[b,3] x) => (float[b,1] y) {
+            axis = Constant<value_ints=[1]>()
+            i = Add(x, offsets)
+            e = Gather(W, i)
+            s = ReduceSum<keepdims=0>(e, axis)
+            y = Add(s, bias)
+        }""",
+        W=table(30, 1), offsets=np.array([[0, 10, 20]]), bias=np.array([0.5], np.float32),
+    )  # fmt: skip
+    result = optimize(model)
+    assert op_types(result.model) == [OP, "Add"]
+    assert blocks(result) == ["pool 0 0 1 sum 3 0", "term 0 0:0 0 one", "term 0 0:1+10 0 one", "term 0 0:2+20 0 one"]
+    agree(model, result, *batches({"x": (("b", 3), 10)}), tolerance=FP32_TOLERANCE)
+
+
+def test_a_wide_part_added_up_one_by_one() -> None:
+    model = parse(
+        """(int64[b] a, int64[b] c, int64[b] d) => (float[b,1] y) {
+            e = Gather(A, a)  f = Gather(C, c)  g = Gather(D, d)
+            s = Add(e, f)
+            y = Add(s, g)
+        }""",
+        A=table(10, 1), C=table(20, 1), D=table(5, 1),
+    )  # fmt: skip
+    result = optimize(model)
+    assert op_types(result.model) == [OP]
+    assert blocks(result)[0] == "pool 0 0 1 sum 3 0"
+    agree(model, result, *batches({"a": (("b",), 10), "c": (("b",), 20), "d": (("b",), 5)}), tolerance=FP32_TOLERANCE)
+
+
+# P15: pooling
+
+MASKS = {
+    "ids": "eq = Equal(x, zero)  ne = Not(eq)  m = Cast<to=1>(ne)",
+    "length": "n = Slice(len, i0, i1, i1)  less = Less(positions, n)  m = Cast<to=1>(less)",
+    "greater": "g = Greater(x, zero)  m = Cast<to=1>(g)",
+    "not below": "g = GreaterOrEqual(x, zero)  m = Cast<to=1>(g)",
+}
+POOLS = {
+    "sum": "y = ReduceSum<keepdims=0>(me, i1)",
+    "mean": "s = ReduceSum<keepdims=0>(me, i1)  c = ReduceSum<keepdims=1>(m, i1)  ce = Add(c, eps)  y = Div(s, ce)",
+    "max": "inv = Sub(fone, mu)  pen = Mul(inv, big)  pe = Sub(e, pen)  y = ReduceMax<keepdims=0>(pe, i1)",
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("pool", POOLS)
+def test_masked_pooling(mask: str, pool: str) -> None:
+    model = parse(
+        f"""(int64[b,3] x, int64[b,1] len) => (float[b,4] y) {{
+            zero = Constant<value_int=0>()  i0 = Constant<value_ints=[0]>()  i1 = Constant<value_ints=[1]>()
+            i2 = Constant<value_ints=[2]>()
+            eps = Constant<value_float=1e-8>()  fone = Constant<value_float=1.0>()  big = Constant<value_float=1e9>()
+            {MASKS[mask]}
+            mu = Unsqueeze(m, i2)
+            e = Gather(W, x)
+            me = Mul(e, mu)
+            {POOLS[pool]}
+        }}""",
+        W=table(10, 4), positions=np.array([[0, 1, 2]]),
+    )  # fmt: skip
+    result = optimize(model)
+    assert op_types(result.model) == [OP]
+    weights = {"ids": "ne 0:{0} 0", "length": "lt {0} 1:0", "greater": "lt 0 0:{0}", "not below": "lt -1 0:{0}"}[mask]
+    x = {"sum": "0", "mean": "1.0e-08", "max": "1.0e+09"}[pool]
+    assert blocks(result) == [f"pool 0 0 4 {pool} 3 {x}", *(f"term 0 0:{k} 0 {weights.format(k)}" for k in range(3))]
+    rows = np.array([[1, 2, 3], [1, 0, 0], [0, 0, 0], [0, 5, 0], [-1, -2, 9], [9, 9, 9]])
+    lengths = np.array([[3], [1], [0], [2], [5], [-1]])
+    agree(model, result, {"x": rows, "len": lengths}, {"x": rows[:0], "len": lengths[:0]}, tolerance=FP32_TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    "spread",
+    [
+        "mu = Unsqueeze(m, i2) s = Shape(e) w = Expand(mu, s)",
+        "mu = Unsqueeze(m, i2) w = Tile(mu, times)",
+        "w = Reshape(m, column)",
+    ],
+)
+def test_a_mask_is_spread_over_the_row_in_any_way(spread: str) -> None:
+    # P15, P22: the sequence shares its table with a field of one id
+    model = parse(
+        f"""(int64[b,3] x, int64[b] a) => (float[b,8] y) {{
+            zero = Constant<value_int=0>()  i1 = Constant<value_ints=[1]>()  i2 = Constant<value_ints=[2]>()
+            times = Constant<value_ints=[1, 1, 4]>()  column = Constant<value_ints=[-1, 3, 1]>()
+            eq = Equal(x, zero)  ne = Not(eq)  m = Cast<to=1>(ne)
+            e = Gather(W, x)
+            {spread}
+            me = Mul(e, w)  p = ReduceSum<keepdims=0>(me, i1)
+            f = Gather(W, a)
+            y = Concat<axis=1>(p, f)
+        }}""",
+        W=table(10, 4),
+    )
+    result = optimize(model)
+    assert op_types(result.model) == [OP]
+    assert list(result.model.graph.node[0].input) == ["x", "a", "W"]
+    case = {"x": np.array([[1, 2, 0], [0, 0, 0], [3, 4, 5]]), "a": np.array([1, 0, 9])}
+    agree(model, result, case, tolerance=FP32_TOLERANCE)
+
+
+@pytest.mark.parametrize(("op", "name"), [("ReduceSum", "sum"), ("ReduceMean", "mean"), ("ReduceMax", "max")])
+def test_pooling_without_a_mask(op: str, name: str) -> None:
+    model = parse(
+        f"(int64[b,3] x) => (float[b,4] y) {{ i1 = Constant<value_ints=[1]>() e = Gather(W, x) y = {op}<keepdims=0>(e, i1) }}",
+        W=table(10, 4),
+    )
+    result = optimize(model)
+    assert op_types(result.model) == [OP]
+    assert blocks(result) == [f"pool 0 0 4 {name} 3 0", *(f"term 0 0:{k} 0 one" for k in range(3))]
+    agree(model, result, *batches({"x": (("b", 3), 10)}), tolerance=FP32_TOLERANCE)
+
+
+def test_a_sum_divided_by_how_many_rows_there_are_is_a_mean() -> None:
+    model = parse(
+        """(int64[b,3] x) => (float[b,4] y) {
+            i1 = Constant<value_ints=[1]>()  three = Constant<value_float=3.0>()
+            e = Gather(W, x)  s = ReduceSum<keepdims=0>(e, i1)  y = Div(s, three)
+        }""",
+        W=table(10, 4),
+    )
+    result = optimize(model)
+    assert blocks(result)[0] == "pool 0 0 4 mean 3 0"
+    agree(model, result, *batches({"x": (("b", 3), 10)}), tolerance=FP32_TOLERANCE)
+
+
+def test_weights_given_as_an_input() -> None:
+    model = parse(
+        """(int64[b,3] x, float[b,3] w) => (float[b,4] y, float[b,1,4] z) {
+            i1 = Constant<value_ints=[1]>()  i2 = Constant<value_ints=[2]>()
+            e = Gather(W, x)
+            wu = Unsqueeze(w, i2)
+            we = Mul(wu, e)
+            y = ReduceSum<keepdims=0>(we, i1)
+            wr = Unsqueeze(w, i1)
+            z = MatMul(wr, e)
+        }""",
+        W=table(10, 4),
+    )
+    result = optimize(model)
+    assert op_types(result.model) == [OP, "Reshape"]
+    assert blocks(result) == ["pool 0 0 4 sum 3 0", *(f"term 0 0:{k} 0 col 1 {k}" for k in range(3))]
+    w = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    agree(model, result, {"x": ids(5, 3, high=10), "w": w}, tolerance=FP32_TOLERANCE)
+
+
+def test_nan_in_a_padding_row_comes_through() -> None:
+    values = table(10, 4)
+    values[0] = [np.nan, np.inf, -np.inf, 0]
+    model = parse(
+        """(int64[b,3] x) => (float[b,4] y) {
+            zero = Constant<value_int=0>()  i1 = Constant<value_ints=[1]>()  i2 = Constant<value_ints=[2]>()
+            eq = Equal(x, zero)  ne = Not(eq)  m = Cast<to=1>(ne)  mu = Unsqueeze(m, i2)
+            e = Gather(W, x)  me = Mul(e, mu)  y = ReduceSum<keepdims=0>(me, i1)
+        }""",
+        W=values,
+    )
+    agree(model, optimize(model), {"x": np.array([[1, 2, 0], [3, 4, 5], [0, 0, 0]])}, tolerance=FP32_TOLERANCE)
+
+
+def test_a_sum_of_rows_that_are_needed_themselves_stays() -> None:
+    # the second order of a factorization machine reads the rows anyway
+    model = parse(
+        """(int64[b,3] x) => (float[b,4] y, float[b,3,4] z) {
+            i1 = Constant<value_ints=[1]>()
+            z = Gather(W, x)
+            y = ReduceSum<keepdims=0>(z, i1)
+        }""",
+        W=table(10, 4),
+    )
+    result = fuse_all(model)
+    assert op_types(result.model) == [OP, "ReduceSum"]
+    agree(model, result, *batches({"x": (("b", 3), 10)}), tolerance=FP32_TOLERANCE)
+
+
+def test_a_sum_that_is_read_twice_is_computed_once() -> None:
+    model = parse(
+        """(int64[b] a, int64[b] c, int64[b] d) => (float[b,4] y, float[b,4] z) {
+            e = Gather(A, a)  f = Gather(C, c)  g = Gather(D, d)
+            s = Add(e, f)
+            y = Relu(s)
+            z = Add(s, g)
+        }""",
+        A=table(10, 4), C=table(20, 4), D=table(5, 4),
+    )  # fmt: skip
+    result = optimize(model)
+    assert sorted(op_types(result.model)) == sorted([OP, "Relu", "Add"])
+    assert [line.split()[0] for line in blocks(result)] == ["row", "pool", "term", "term"]
+    agree(model, result, *batches({"a": (("b",), 10), "c": (("b",), 20), "d": (("b",), 5)}), tolerance=FP32_TOLERANCE)
+
+
+def test_a_row_added_to_itself_again_and_again_does_not_blow_up() -> None:
+    steps = "\n".join(f"s{k + 1} = Add(s{k}, s{k})" for k in range(40))
+    model = parse(f"(int64[b] a) => (float[b,4] y) {{ s0 = Gather(A, a) {steps} y = Relu(s40) }}", A=table(10, 4))
+    result = fuse_all(model)
+    assert op_types(result.model) == [OP, *["Add"] * 40, "Relu"]
+    agree(model, result, {"a": ids(3, high=10)})
+
+
+def test_a_sum_of_a_sum_is_one_sum() -> None:
+    # RecBole sums its first order twice, the second time over an axis of one
+    model = parse(
+        """(int64[b,3] x) => (float[b,1] y) {
+            i1 = Constant<value_ints=[1]>()
+            e = Gather(W, x)
+            s = ReduceSum<keepdims=0>(e, i1)
+            y = ReduceSum<keepdims=1>(s, i1)
+        }""",
+        W=table(10, 1),
+    )
+    result = optimize(model)
+    assert op_types(result.model) == [OP]
+    agree(model, result, *batches({"x": (("b", 3), 10)}), tolerance=FP32_TOLERANCE)
+
+
+# two row axes
+
+
+def test_a_dynamic_length_makes_a_second_row_axis() -> None:
+    model = parse(
+        """(int64[b,L] items, int64[b,L] categories) => (float[b,L,12] y) {
+            e = Gather(W, items)  f = Gather(V, categories)
+            y = Concat<axis=-1>(e, f)
+        }""",
+        W=table(10, 4), V=table(5, 8),
+    )  # fmt: skip
+    result = optimize(model)
+    assert op_types(result.model) == [OP]
+    assert programs(result)[0].splitlines()[1] == "rows 2"
+    for b, length in ((3, 5), (0, 5), (3, 0), (1, 1)):
+        agree(model, result, {"items": ids(b, length, high=10), "categories": ids(b, length, high=5)})
+
+
+STAR = {
+    "sum": ("y = ReduceSum<keepdims=0>(e, i1)", "pool 0 0 4 sum 1 0", "one"),
+    "mean": ("y = ReduceMean<keepdims=0>(e, i1)", "pool 0 0 4 mean 1 0", "one"),
+    "max": ("y = ReduceMax<keepdims=0>(e, i1)", "pool 0 0 4 max 1 0", "one"),
+    "masked sum": ("y = ReduceSum<keepdims=0>(me, i1)", "pool 0 0 4 sum 1 0", "ne 0:* 0"),
+    "masked mean": (POOLS["mean"], "pool 0 0 4 mean 1 1.0e-08", "ne 0:* 0"),
+    "masked max": (POOLS["max"], "pool 0 0 4 max 1 1.0e+09", "ne 0:* 0"),
+    "weighted sum": ("y = ReduceSum<keepdims=0>(we, i1)", "pool 0 0 4 sum 1 0", "col 1 *"),
+}
+
+
+@pytest.mark.parametrize("pool", STAR)
+def test_pooling_over_a_dynamic_length(pool: str) -> None:
+    steps, head, weight = STAR[pool]
+    model = parse(
+        f"""(int64[b,L] x, float[b,L] w) => (float[b,4] y) {{
+            zero = Constant<value_int=0>()  i1 = Constant<value_ints=[1]>()  i2 = Constant<value_ints=[2]>()
+            eps = Constant<value_float=1e-8>()  fone = Constant<value_float=1.0>()  big = Constant<value_float=1e9>()
+            e = Gather(W, x)
+            eq = Equal(x, zero)  ne = Not(eq)  m = Cast<to=1>(ne)  mu = Unsqueeze(m, i2)
+            me = Mul(e, mu)
+            wu = Unsqueeze(w, i2)  we = Mul(e, wu)
+            {steps}
+        }}""",
+        W=table(10, 4),
+    )
+    result = optimize(model)
+    assert op_types(result.model) == [OP]
+    assert blocks(result) == [head, f"term 0 0:* 0 {weight}"]
+    rng = np.random.default_rng(0)
+    for b, length in ((4, 5), (1, 1), (0, 3), *(((2, 0),) if "sum" in pool else ())):
+        case = {"x": ids(b, length, high=10), "w": rng.normal(size=(b, length)).astype(np.float32)}
+        agree(model, result, case, tolerance=FP32_TOLERANCE)
+
+
+def test_a_dynamic_length_with_further_axes_is_not_pooled_wrongly() -> None:
+    model = parse(
+        """(int64[b,L,1] x) => (float[b,1,4] y) {
+            i1 = Constant<value_ints=[1]>()
+            e = Gather(W, x)
+            y = ReduceSum<keepdims=0>(e, i1)
+        }""",
+        W=table(10, 4),
+    )
+    result = fuse_all(model)
+    assert OP in op_types(result.model)
+    for b, length in ((4, 5), (1, 1), (0, 3)):
+        agree(model, result, {"x": ids(b, length, 1, high=10)}, tolerance=FP32_TOLERANCE)
+
+
+def test_a_dynamic_batch_and_length_beside_scalars() -> None:
+    model = parse(
+        """(int64[b] user, int64[b,L] x) => (float[b,8] y) {
+            i1 = Constant<value_ints=[1]>()
+            u = Gather(V, user)
+            e = Gather(W, x)
+            s = ReduceSum<keepdims=0>(e, i1)
+            y = Concat<axis=1>(u, s)
+        }""",
+        W=table(10, 4), V=table(7, 4),
+    )  # fmt: skip
+    result = optimize(model)
+    assert op_types(result.model) == [OP]
+    for b, length in ((4, 5), (1, 1), (0, 3), (3, 0)):
+        agree(model, result, {"user": ids(b, high=7), "x": ids(b, length, high=10)}, tolerance=FP32_TOLERANCE)
+
+
+# a pool that several joins hold
+
+
+SHARED_POOL = """(int64[b,{length}] x, int64[b] a, float[b,2] dense) => (float[b,8] y, float[b,10] z) {{
+    i1 = Constant<value_ints=[1]>()
+    h = Gather(W, x)
+    p = ReduceSum<keepdims=0>(h, i1)
+    e = Gather(A, a)
+    y = Concat<axis=1>(p, e)
+    z = Concat<axis=1>(p, e, dense)
+}}"""
+
+
+@pytest.mark.parametrize(("length", "nodes"), [("3", [OP]), ("40", [OP, f"{OP}_1"]), ("l", [OP, f"{OP}_1"])])
+def test_a_long_pool_that_two_joins_hold_is_computed_once(length: str, nodes: list[str]) -> None:
+    model = parse(SHARED_POOL.format(length=length), W=table(10, 4), A=table(20, 4))
+    result = optimize(model)
+    assert op_types(result.model) == nodes
+    sizes = 5 if length == "l" else int(length)
+    if len(nodes) == 2:
+        assert [line.split()[0] for line in blocks(result, 1)] == ["copy", "row", "copy", "row", "copy"]
+        assert sum(line.startswith("pool") for line in blocks(result, 0)) == 1
+    case = {"x": ids(3, sizes, high=10), "a": ids(3, high=20), "dense": table(3, 2)}
+    agree(model, result, case, tolerance=FP32_TOLERANCE)
+
+
+def test_on_a_gpu_a_launch_costs_more_than_pooling_again() -> None:
+    model = parse(SHARED_POOL.format(length="40"), W=table(10, 4), A=table(20, 4))
+    result = optimize(model, provider="cuda")
+    assert op_types(result.model) == [OP]
+    case = {"x": ids(3, 40, high=10), "a": ids(3, high=20), "dense": table(3, 2)}
+    agree(model, result, case, tolerance=FP32_TOLERANCE)
+
+
+def test_a_long_mean_behind_views_that_two_joins_hold() -> None:
+    model = parse(
+        """(int64[b,50] x, int64[b,1] a) => (float[b,2,4] y, float[b,8] z) {
+            i1 = Constant<value_ints=[1]>()  zero = Constant<value_int=0>()  i2 = Constant<value_ints=[2]>()
+            eps = Constant<value_float=1e-8>()
+            h = Gather(W, x)
+            q = Equal(x, zero)  n = Not(q)  m = Cast<to=1>(n)  mu = Unsqueeze(m, i2)
+            hm = Mul(h, mu)  s = ReduceSum<keepdims=0>(hm, i1)  c = ReduceSum<keepdims=1>(m, i1)
+            ce = Add(c, eps)  p = Div(s, ce)
+            pu = Unsqueeze(p, i1)
+            e = Gather(A, a)
+            j = Concat<axis=1>(pu, e)
+            y = Relu(j)
+            k = Concat<axis=2>(e, pu)
+            z = Flatten(k)
+        }""",
+        W=table(10, 4), A=table(20, 4),
+    )  # fmt: skip
+    result = optimize(model)
+    assert op_types(result.model) == [OP, f"{OP}_1", "Relu"]
+    assert sum(line.startswith("pool") for k in range(2) for line in blocks(result, k)) == 1
+    agree(model, result, {"x": ids(3, 50, high=10), "a": ids(3, 1, high=20)}, tolerance=FP32_TOLERANCE)
