@@ -1,53 +1,48 @@
-// ParallelRegion for the CUDA provider: its nodes on several streams, forked from ONNX Runtime's and joined with it.
+// ParallelRegion for the CUDA provider: its nodes on several streams, forked from ONNX Runtime's and joined with it, or
+// as one CUDA graph of its own.
 #include <algorithm>
-#include <mutex>
-#include <unordered_map>
+#include <atomic>
+#include <cstdlib>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "../kernels/cuda/cuda_error.h"
+#include "../kernels/cuda/device_scope.h"
+#include "../kernels/cuda/graph_cache.h"
 #include "../kernels/cuda/side_streams.h"
 #include "../kernels/region_plan.h"
 #include "device_memory.h"
+#include "region_fork.h"
+#include "region_layouts.h"
 #include "region_node.h"
 
 namespace dpiframe {
 namespace {
 
 using cuda::CheckCuda;
+using cuda::CudaError;
+using cuda::GraphCache;
 using cuda::SideStreams;
-using cuda::StreamSet;
 
 constexpr size_t kAlignment = 256;
-
-// How many bytes a region's values took, by the size of an input: batches of one size take the same again.
-class KnownSizes {
- public:
-  size_t Find(size_t elements) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = bytes_.find(elements);
-    return found == bytes_.end() ? 0 : found->second;
-  }
-  void Remember(size_t elements, size_t bytes) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (bytes_.size() >= kMost && bytes_.count(elements) == 0) bytes_.clear();
-    bytes_[elements] = bytes;
-  }
-
- private:
-  static constexpr size_t kMost = 256;
-  std::mutex mutex_;
-  std::unordered_map<size_t, size_t> bytes_;
-};
+constexpr const char* kGraphsVariable = "DPIFRAME_REGION_GRAPHS";
 
 // Values in one block of scratch memory if its size is known, else in blocks as they are needed.
 class CudaRegionValues final : public RegionValues {
  public:
-  CudaRegionValues(const RegionProgram& program, const RegionPlan& plan, NodeCall* call, size_t expected)
-      : RegionValues(program, call), plan_(plan), places_(static_cast<size_t>(program.values)) {
-    if (expected > 0) Grow(expected);
+  CudaRegionValues(const Region& region, const RegionPlan& plan, NodeCall* call)
+      : RegionValues(region.program(), call), plan_(plan), places_(static_cast<size_t>(region.program().values)) {}
+
+  // Takes all the memory of the call at once.
+  void TakeAll(const Region& region, const RegionLayout& layout) {
+    for (size_t i = 0; i < layout.outputs.size(); ++i) MakeOutput(i, region.output_type(i), layout.outputs[i]);
+    if (layout.scratch_bytes > 0) Grow(layout.scratch_bytes);
   }
 
   size_t used() const { return used_; }
+  bool has_grown() const { return has_grown_; }
+  const void* block() const { return block_; }
 
   void* Scratch(size_t bytes) override { return Take(bytes).data; }
 
@@ -71,7 +66,10 @@ class CudaRegionValues final : public RegionValues {
 
   Place Take(size_t bytes) {
     const size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    if (size > left_) Grow(size);
+    if (size > left_) {
+      Grow(size);
+      has_grown_ = true;
+    }
     char* data = block_;
     block_ += size;
     left_ -= size;
@@ -89,57 +87,15 @@ class CudaRegionValues final : public RegionValues {
   char* block_ = nullptr;
   size_t left_ = 0;
   size_t used_ = 0;
+  bool has_grown_ = false;  // beyond what was taken at once
 };
 
-// The streams of one call. At the end of its life, also when a node has failed, the caller's stream waits for the
-// others: ONNX Runtime gives the buffers to others as soon as the call returns.
-class Fork {
- public:
-  Fork(const RegionPlan& plan, SideStreams* side_streams, cudaStream_t caller)
-      : plan_(plan), set_(side_streams, caller), caller_(caller) {
-    if (plan_.forks) Record(plan_.steps.size(), caller_);
-  }
-  ~Fork() {
-    if (joined_) return;
-    for (size_t i = 0; i < set_->streams.size(); ++i) {
-      if (cudaEventRecord(set_->events[i], set_->streams[i]) == cudaSuccess) {
-        cudaStreamWaitEvent(caller_, set_->events[i], 0);
-      }
-    }
-  }
-
-  // The stream of a step, which waits for what the step needs.
-  cudaStream_t Enter(size_t step) {
-    const RegionStep& at = plan_.steps[step];
-    const cudaStream_t stream = Stream(at.stream);
-    if (at.waits_for_fork) Wait(stream, plan_.steps.size());
-    for (const int before : at.waits) Wait(stream, static_cast<size_t>(before));
-    return stream;
-  }
-  void Leave(size_t step) {
-    if (plan_.steps[step].is_awaited) Record(step, Stream(plan_.steps[step].stream));
-  }
-  void Join() {
-    for (const int end : plan_.ends) Wait(caller_, static_cast<size_t>(end));
-    joined_ = true;
-  }
-
- private:
-  cudaStream_t Stream(int stream) const {
-    return stream == 0 ? caller_ : set_->streams[static_cast<size_t>(stream) - 1];
-  }
-  void Record(size_t event, cudaStream_t stream) {
-    CheckCuda(cudaEventRecord(set_->events[event], stream), "an event can't be recorded");
-  }
-  void Wait(cudaStream_t stream, size_t event) {
-    CheckCuda(cudaStreamWaitEvent(stream, set_->events[event], 0), "a stream can't wait");
-  }
-
-  const RegionPlan& plan_;
-  SideStreams::Lease set_;
-  cudaStream_t caller_;
-  bool joined_ = false;
-};
+bool IsCapturing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (cudaStreamIsCapturing(stream, &status) == cudaSuccess) return status != cudaStreamCaptureStatusNone;
+  cudaGetLastError();  // the default stream while another one is capturing
+  return true;
+}
 
 class ParallelRegionCuda final : public Kernel {
  public:
@@ -147,54 +103,146 @@ class ParallelRegionCuda final : public Kernel {
       : Kernel(info.api()),
         region_(info, "CUDAExecutionProvider"),
         plan_(PlanRegion(region_.program())),
-        telling_input_(FirstVariable(info)),
+        brought_(Brought(info)),
         allocator_(info.api(), info.kernel_info()),
-        side_streams_(Device(), static_cast<size_t>(plan_.streams) - 1,
-                      std::max(plan_.steps.size() + 1, static_cast<size_t>(plan_.streams))) {}
+        device_(Device()),
+        side_streams_(device_, static_cast<size_t>(plan_.streams) - 1,
+                      std::max(plan_.steps.size() + 1, static_cast<size_t>(plan_.streams))),
+        captures_(MayCapture()) {}
 
   const DeviceAllocator* allocator() const override { return &allocator_; }
 
   void Compute(NodeCall* call) override {
-    NodeTensor telling;
-    call->Input(telling_input_, &telling);
-    const size_t expected = sizes_.Find(telling.shape.elements);
-    CudaRegionValues values(region_.program(), plan_, call, expected);
+    const cudaStream_t stream = static_cast<cudaStream_t>(call->stream());
+    RegionLayouts::Shapes shapes;
+    GraphCache::Key key{reinterpret_cast<uintptr_t>(stream)};
+    for (const size_t input : brought_) {
+      NodeTensor tensor;
+      call->Input(input, &tensor);
+      shapes.push_back(tensor.shape.rank);
+      shapes.insert(shapes.end(), tensor.shape.sizes,
+                    tensor.shape.sizes + std::min(tensor.shape.rank, TensorShape::kMaxRank));
+      key.push_back(reinterpret_cast<uintptr_t>(tensor.data));
+    }
     try {
-      Fork fork(plan_, &side_streams_, static_cast<cudaStream_t>(call->stream()));
-      for (size_t i = 0; i < plan_.steps.size(); ++i) {
-        RegionNodeCall node(region_.node(i), &values, fork.Enter(i));
-        region_.kernel(i).Compute(&node);
-        fork.Leave(i);
+      if (const auto layout = layouts_.Find(shapes)) {
+        key.insert(key.end(), shapes.begin(), shapes.end());
+        Run(call, stream, *layout, std::move(key));
+      } else {
+        layouts_.Remember(shapes, RunInOrder(call, stream));
       }
-      fork.Join();
-    } catch (const cuda::CudaError& error) {
+    } catch (const CudaError& error) {
       throw OrtError("ParallelRegion node '" + region_.name() + "': " + error.what());
     }
-    if (values.used() != expected) sizes_.Remember(telling.shape.elements, values.used());
   }
 
  private:
+  // A first call, whose outputs and scratch memory are not known: on one stream, since ONNX Runtime may make that
+  // stream, and no other, wait for memory that it gives.
+  RegionLayout RunInOrder(NodeCall* call, cudaStream_t stream) {
+    CudaRegionValues values(region_, plan_, call);
+    for (size_t i = 0; i < plan_.steps.size(); ++i) {
+      RegionNodeCall node(region_.node(i), &values, stream);
+      region_.kernel(i).Compute(&node);
+    }
+    RegionLayout layout;
+    for (size_t i = 0; i < region_.program().outputs.size(); ++i) layout.outputs.push_back(values.output(i).shape);
+    layout.scratch_bytes = values.used();
+    return layout;
+  }
+
+  void Run(NodeCall* call, cudaStream_t stream, const RegionLayout& layout, GraphCache::Key key) {
+    CudaRegionValues values(region_, plan_, call);
+    values.TakeAll(region_, layout);
+    if (!captures_ || IsCapturing(stream)) {
+      Launch(&values, stream, stream);
+      return;
+    }
+    key.push_back(reinterpret_cast<uintptr_t>(values.block()));
+    for (size_t i = 0; i < layout.outputs.size(); ++i) {
+      key.push_back(reinterpret_cast<uintptr_t>(values.output(i).data));
+    }
+    if (graphs_.Launch(key, stream)) return;
+    if (!graphs_.Wants(key)) {
+      Launch(&values, stream, stream);
+    } else if (Capture(&values, stream, key)) {
+      graphs_.Launch(key, stream);
+    } else {
+      captures_ = false;
+      CudaRegionValues again(region_, plan_, call);
+      again.TakeAll(region_, layout);
+      Launch(&again, stream, stream);
+    }
+  }
+
+  void Launch(CudaRegionValues* values, cudaStream_t caller, cudaStream_t main) {
+    RegionFork fork(plan_, &side_streams_, caller, main);
+    for (size_t i = 0; i < plan_.steps.size(); ++i) {
+      RegionNodeCall node(region_.node(i), values, fork.Enter(i));
+      region_.kernel(i).Compute(&node);
+      fork.Leave(i);
+    }
+    fork.Join();
+  }
+
+  // Makes the graph of a call. False where that can't be: nothing has run then.
+  bool Capture(CudaRegionValues* values, cudaStream_t caller, const GraphCache::Key& key) {
+    const cuda::DeviceScope scope(device_);
+    CheckCuda(cudaStreamBeginCapture(scope.stream(), cudaStreamCaptureModeRelaxed), "a capture can't begin");
+    bool is_whole = true;
+    try {
+      Launch(values, caller, scope.stream());
+      is_whole = !values->has_grown();  // into memory that the key says nothing of
+    } catch (const std::exception&) {
+      is_whole = false;
+    }
+    cudaGraph_t graph = nullptr;
+    is_whole = cudaStreamEndCapture(scope.stream(), &graph) == cudaSuccess && is_whole;
+    try {
+      if (is_whole) graphs_.Add(key, graph);
+    } catch (const CudaError&) {
+      is_whole = false;
+    }
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    if (!is_whole) cudaGetLastError();
+    return is_whole;
+  }
+
   int Device() const {
     int device = 0;
     Check(api_, api_.MemoryInfoGetId(allocator_.memory_info(), &device));
     return device;
   }
 
-  // An input that calls bring: its size tells calls of different batch sizes apart.
-  static size_t FirstVariable(const NodeInfo& info) {
+  // The inputs that calls bring.
+  static std::vector<size_t> Brought(const NodeInfo& info) {
+    std::vector<size_t> inputs;
     NodeTensor ignored;
     for (size_t i = 0; i < info.input_count(); ++i) {
-      if (!info.Constant(i, &ignored)) return i;
+      if (!info.Constant(i, &ignored)) inputs.push_back(i);
     }
-    return 0;
+    return inputs;
+  }
+
+  bool MayCapture() const {
+    const char* wanted = std::getenv(kGraphsVariable);
+    const std::string text = wanted == nullptr ? "1" : wanted;
+    if (text != "0" && text != "1") {
+      throw OrtError("ParallelRegion node '" + region_.name() + "': the environment variable " + kGraphsVariable +
+                     " is \"" + text + "\": 0 or 1 was expected");
+    }
+    return text == "1";
   }
 
   Region region_;
   RegionPlan plan_;
-  size_t telling_input_;
+  std::vector<size_t> brought_;
   DeviceAllocator allocator_;
+  int device_;
   SideStreams side_streams_;
-  KnownSizes sizes_;
+  RegionLayouts layouts_;
+  GraphCache graphs_;
+  std::atomic<bool> captures_;
 };
 
 }  // namespace

@@ -101,18 +101,17 @@ Region::Region(const NodeInfo& info, const char* provider) : name_(info.name()),
   std::vector<InferredTensor> values(info.input_count());
   for (size_t i = 0; i < values.size(); ++i) values[i] = {info.input_type(i), SymbolicSizes(2)};
   InferValues(program_, &values);
-  std::vector<ONNXTensorElementDataType> types;
-  for (const InferredTensor& value : values) types.push_back(value.type);
+  for (const InferredTensor& value : values) types_.push_back(value.type);
   for (const RegionNode& node : program_.nodes) {
     const OpDefinition* op = FindNodeOp(node.op, provider);
     if (op == nullptr) Fail(info, "its node '" + node.name + "' is a " + node.op + ", which no region can hold");
-    kernels_.emplace_back(op->create_kernel(RegionNodeInfo(info, node, types)));
+    kernels_.emplace_back(op->create_kernel(RegionNodeInfo(info, node, types_)));
   }
 }
 
 RegionValues::RegionValues(const RegionProgram& program, NodeCall* call)
     : call_(call),
-      inputs_(program.inputs),
+      program_(program),
       tensors_(static_cast<size_t>(program.values)),
       there_(static_cast<size_t>(program.values), false),
       outputs_(static_cast<size_t>(program.values), -1) {
@@ -123,16 +122,24 @@ RegionValues::RegionValues(const RegionProgram& program, NodeCall* call)
 
 const NodeTensor& RegionValues::Get(int value) {
   const size_t index = static_cast<size_t>(value);
-  if (!there_[index] && value < inputs_) {
+  if (!there_[index] && value < program_.inputs) {
     call_->Input(index, &tensors_[index]);
     there_[index] = true;
   }
   return tensors_[index];
 }
 
+void RegionValues::MakeOutput(size_t output, ONNXTensorElementDataType type, const TensorShape& shape) {
+  const size_t index = static_cast<size_t>(program_.outputs[output]);
+  void* data = nullptr;
+  there_[index] = call_->Output(output, type, shape.sizes, shape.rank, &data);
+  tensors_[index] = {data, shape};
+}
+
 void* RegionValues::Make(int value, ONNXTensorElementDataType type, const int64_t* sizes, size_t rank) {
   const size_t index = static_cast<size_t>(value);
   NodeTensor& tensor = tensors_[index];
+  if (there_[index]) return const_cast<void*>(tensor.data);
   tensor.shape = TensorShape(sizes, rank);
   void* data = nullptr;
   const bool leaves =

@@ -22,10 +22,14 @@ class Region {
   const RegionProgram& program() const { return program_; }
   const RegionNode& node(size_t index) const { return program_.nodes[index]; }
   Kernel& kernel(size_t index) const { return *kernels_[index]; }
+  ONNXTensorElementDataType output_type(size_t output) const {
+    return types_[static_cast<size_t>(program_.outputs[output])];
+  }
 
  private:
   std::string name_;
   RegionProgram program_;
+  std::vector<ONNXTensorElementDataType> types_;  // by value
   std::vector<std::unique_ptr<Kernel>> kernels_;
 };
 
@@ -38,6 +42,9 @@ class RegionValues {
   // A value that is there.
   const NodeTensor& Get(int value);
 
+  // Makes an output of the region before the node that computes it runs.
+  void MakeOutput(size_t output, ONNXTensorElementDataType type, const TensorShape& shape);
+
   // Memory for a value that a node is about to make.
   void* Make(int value, ONNXTensorElementDataType type, const int64_t* sizes, size_t rank);
 
@@ -45,6 +52,7 @@ class RegionValues {
   virtual void* Scratch(size_t bytes) = 0;
 
   NodeCall* call() const { return call_; }
+  const NodeTensor& output(size_t output) const { return tensors_[static_cast<size_t>(program_.outputs[output])]; }
 
  protected:
   // Memory for a value that doesn't leave the region, until the last node that reads it is done.
@@ -52,7 +60,7 @@ class RegionValues {
 
  private:
   NodeCall* call_;
-  int inputs_;
+  const RegionProgram& program_;
   std::vector<NodeTensor> tensors_;
   std::vector<bool> there_;
   std::vector<int> outputs_;  // by value: which of the region's outputs it is, or -1

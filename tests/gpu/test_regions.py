@@ -16,6 +16,15 @@ from tests.gpu.device import CHECKED, whole_session
 from tests.graph_passes.harness import parse, session
 
 REPLAYS = 20 if CHECKED else 1000
+RUNS = 6
+"""Of the same sizes and addresses: a region's first run is in order, the second direct, others may be its own graph."""
+
+
+@pytest.fixture(autouse=True, params=["1", "0"], ids=["own graphs", "direct"])
+def own_graphs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    value: str = request.param
+    monkeypatch.setenv("DPIFRAME_REGION_GRAPHS", value)
+    return value
 
 
 def close(got: list[np.ndarray], want: list[np.ndarray], what: str) -> None:
@@ -35,7 +44,9 @@ def test_every_fused_op_in_one_region(streams: int) -> None:
     model = two_modules()
     original, runner = session(model), on_gpu(model, streams)
     for count in (1, 7, 0, 64, 3, 1000, 0, 2048):
-        close(runner.run(None, feed(count, count)), original.run(None, feed(count, count)), f"{count} rows")
+        for seed in range(RUNS):
+            case = feed(count, count + seed)
+            close(runner.run(None, case), original.run(None, case), f"{count} rows, run {seed}")
 
 
 @pytest.mark.parametrize("layer", range(3))
@@ -45,7 +56,7 @@ def test_a_slow_layer_anywhere(tower: int, layer: int) -> None:
     original, runner = session(model), on_gpu(model)
     case = rows(512 if CHECKED else 4096)
     want = original.run(None, case)
-    for _ in range(3):
+    for _ in range(RUNS):
         close(runner.run(None, case), want, "slow layer")
 
 
@@ -63,7 +74,7 @@ def test_memory_full_of_others_values() -> None:
     dirty = whole_session(parse("(float[b,1024] x) => (float[b,1024] y) { a = Exp(x) c = Sub(a, a) y = Neg(c) }"))
     case = rows(1024)
     want = original.run(None, case)
-    for _ in range(5):
+    for _ in range(RUNS):
         dirty.run(None, {"x": np.full((4096, 1024), np.inf, np.float32)})
         close(runner.run(None, case), want, "after NaN")
 
@@ -88,6 +99,58 @@ def test_sixteen_threads() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("slow", [None, (1, 1)])
+def test_inputs_and_outputs_anywhere(slow: tuple[int, int] | None) -> None:
+    """More addresses than graphs are kept for, and each often enough to have had one."""
+    model, count = towers(3, 3, slow), 100
+    runner = on_gpu(model)
+    cases = [rows(count, seed) for seed in range(3)]
+    wanted = [session(model).run(None, case) for case in cases]
+    places = 5 if CHECKED else 50
+    given = [ort.OrtValue.ortvalue_from_numpy(cases[0]["x"], "cuda", 0) for _ in range(places)]
+    empty = np.full((count, 3 * WIDTH), np.nan, np.float32)
+    taken = [ort.OrtValue.ortvalue_from_numpy(empty, "cuda", 0) for _ in range(places)]
+    for turn in range(2 * RUNS):
+        for place in range(places):
+            binding = runner.io_binding()
+            given[place].update_inplace(cases[(turn + place) % 3]["x"])
+            taken[place].update_inplace(empty)
+            binding.bind_ortvalue_input("x", given[place])
+            binding.bind_ortvalue_output("y", taken[(place + turn // 4) % places])
+            runner.run_with_iobinding(binding)
+            got = taken[(place + turn // 4) % places].numpy()
+            close([got], wanted[(turn + place) % 3], f"turn {turn}, place {place}")
+
+
+def test_many_sizes_many_times() -> None:
+    model = towers(2, 3)
+    original, runner = session(model), on_gpu(model)
+    counts = [*range(1, 6 if CHECKED else 60), 0, 700]
+    cases = {count: rows(count, count) for count in counts}
+    wanted = {count: original.run(None, case) for count, case in cases.items()}
+    for turn in range(RUNS):
+        for count in counts[:: 1 - 2 * (turn % 2)]:
+            close(runner.run(None, cases[count]), wanted[count], f"{count} rows, turn {turn}")
+
+
+@pytest.mark.skipif(CHECKED, reason="a checker takes CUPTI for itself")
+def test_what_repeats_is_one_launch(own_graphs: str) -> None:
+    torch = pytest.importorskip("torch")
+    runner = on_gpu(towers(3, 3))
+    binding = runner.io_binding()
+    binding.bind_ortvalue_input("x", ort.OrtValue.ortvalue_from_numpy(rows(64)["x"], "cuda", 0))
+    binding.bind_ortvalue_output(
+        "y", ort.OrtValue.ortvalue_from_numpy(np.zeros((64, 3 * WIDTH), np.float32), "cuda", 0)
+    )
+    for _ in range(RUNS):
+        runner.run_with_iobinding(binding)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(10):
+            runner.run_with_iobinding(binding)
+    launches = sum(event.count for event in profile.key_averages() if event.key == "cudaGraphLaunch")
+    assert launches == (10 if own_graphs == "1" else 0)
 
 
 @pytest.mark.parametrize("slow", [None, (0, 0), (2, 2)])

@@ -1,0 +1,58 @@
+// CUDA graphs of a kernel's own work, each for calls with the same sizes and addresses.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+namespace dpiframe::cuda {
+
+// Any number of threads may use it at once. Nothing here waits for the device.
+class GraphCache {
+ public:
+  // All that a graph depends on: the caller's stream, sizes, addresses.
+  using Key = std::vector<uintptr_t>;
+
+  // Launches the graph of a key; false where there is none. Throws CudaError.
+  bool Launch(const Key& key, cudaStream_t stream);
+
+  // Whether a graph of this key is likely to pay: the key has come before, and there is room.
+  bool Wants(const Key& key);
+
+  // Makes a graph ready for Launch; it stays the caller's. Throws CudaError.
+  void Add(const Key& key, cudaGraph_t graph);
+
+ private:
+  // A graph takes about 0.1 ms to make and some 10 KB of the device's memory, and saves some 10 µs a launch: so one
+  // that is in use is not given up for another.
+  static constexpr size_t kMost = 32;
+  static constexpr size_t kMostSeen = 512;
+  static constexpr uint64_t kIdleLaunches = 1024;
+
+  struct Graph {
+    explicit Graph(cudaGraph_t from);
+    ~Graph();
+    std::mutex mutex;  // a launch is no other's at the same time
+    cudaGraphExec_t executable = nullptr;
+  };
+  struct Entry {
+    std::shared_ptr<Graph> graph;
+    uint64_t used;
+  };
+  using Entries = std::map<Key, Entry>;
+
+  Entries::iterator LeastUsed();
+
+  std::mutex mutex_;
+  Entries entries_;
+  std::set<Key> seen_;
+  uint64_t calls_ = 0;
+};
+
+}  // namespace dpiframe::cuda
