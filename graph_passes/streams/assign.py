@@ -1,4 +1,4 @@
-"""The pass `assign_streams`: independent branches of fused nodes, as one node that runs them on several streams."""
+"""The pass `assign_streams`: fused nodes as one node, which runs independent branches on several streams."""
 
 from __future__ import annotations
 
@@ -23,27 +23,28 @@ LEAST_GAIN = 0.08
 
 
 class AssignStreams(Pass):
-    """Independent branches launched alternately on several streams (the paper's Section IV-E, Algorithm 2; CUDA only).
+    """Fused nodes in one launch, independent branches alternately on several streams (the paper's Section IV-E,
+    Algorithm 2; CUDA only).
 
-    1. A region is every fused node between the same other nodes, with a fork and branches that don't need each other:
-       explicit and implicit modules, towers, experts, nested and more than two as well.
-    2. A branch has a stream of its own, 4 at most; the costly ones choose first, a branch stays on its predecessor's.
+    1. A region is every fused node between the same other nodes. It is one ParallelRegion node; its body calls the
+       fused ops with `dpiframe.stream` and `dpiframe.order` in their metadata.
+    2. Branches that don't need each other (explicit and implicit modules, towers, experts; nested and more than two as
+       well) have a stream of their own, 4 at most; the costly ones choose first, a branch stays on its predecessor's.
     3. Branches are launched alternately, an operator of each a round, the branch with more operators first.
-    4. The region is one ParallelRegion node; its body calls the fused ops with `dpiframe.stream` and `dpiframe.order`
-       in their metadata.
+    4. A region in which too little can run at the same time has one stream.
 
-    Left alone: nodes that are not fused, and regions in which too little can run at the same time.
+    Left alone: nodes that are not fused, and a fused node that has no other beside it.
     """
 
     name = "assign_streams"
 
     def run(self, bench: Workbench) -> PassReport:
         report = PassReport(self.name)
-        if bench.provider != "cuda" or bench.streams == 1:
+        if bench.provider != "cuda":
             return report
         for graph in bench.graphs():
             for nodes in find_regions(graph):
-                if len(nodes) > 2:
+                if len(nodes) > 1:
                     _consider(graph, bench, nodes, report)
             tidy(graph)
         return report
@@ -59,10 +60,8 @@ def _consider(graph: gs.Graph, bench: Workbench, nodes: list[gs.Node], report: P
         for node in nodes
     ]
     plan = schedule(tasks, bench.streams or MAX_STREAMS, bench.launch_order)
-    gain = 1 - plan.makespan / plan.serial
-    if plan.streams == 1 or (bench.streams == 0 and gain < LEAST_GAIN):
-        report.refuse(node_label(nodes[0]), "too little of what follows can run at the same time")
-        return
+    if bench.streams == 0 and plan.makespan > (1 - LEAST_GAIN) * plan.serial:
+        plan = schedule(tasks, 1, bench.launch_order)
     try:
         _replace(graph, bench, nodes, plan, report)
     except PoolExhaustedError as error:
@@ -107,8 +106,7 @@ def _replace(graph: gs.Graph, bench: Workbench, nodes: list[gs.Node], plan: Sche
     for tensor in taken:
         set_producer(tensor, region, gs.Variable(bench.new_name(tensor.name), tensor.dtype, tensor.shape))
     detach(nodes)
-    share = plan.makespan / plan.serial
-    report.changes.append(f"{label}: {len(nodes)} nodes on {plan.streams} streams, about {share:.0%} of one's time")
+    report.changes.append(f"{label}: {len(nodes)} nodes on {plan.streams} stream{'s' * (plan.streams > 1)}")
 
 
 def _value(index: int) -> str:

@@ -40,6 +40,7 @@ class Schedule:
 
 def schedule(tasks: Sequence[Task], streams: int, order: Order = "breadth") -> Schedule:
     """Streams by branch, the costly ones first; the launch order by `order`: alternating, or branch by branch."""
+    tasks = _without_shortcuts(tasks)
     branches = find_branches(tasks)
     placed, makespan = _place(tasks, branches, streams)
     ordered = _alternate(tasks, branches) if order == "breadth" else _one_by_one(tasks, branches)
@@ -63,6 +64,21 @@ def find_branches(tasks: Sequence[Task]) -> list[list[int]]:
         branch.append(index)
         inside[index] = branch
     return branches
+
+
+def _without_shortcuts(tasks: Sequence[Task]) -> list[Task]:
+    """The same tasks, each waiting only for those that no other one of its own waits for: the layers of a cross
+    network, which all read its input too, are a branch."""
+    # by task, as bits: all that it waits for, and all that those wait for
+    before: list[int] = []
+    reduced = []
+    for task in tasks:
+        behind = 0
+        for other in task.after:
+            behind |= before[other]
+        reduced.append(Task(task.cost, tuple(other for other in task.after if not behind >> other & 1)))
+        before.append(behind | sum(1 << other for other in task.after))
+    return reduced
 
 
 def _followers(tasks: Sequence[Task]) -> list[list[int]]:

@@ -17,7 +17,9 @@ from onnx.reference import ReferenceEvaluator
 from dpiframe import custom_ops
 from dpiframe.graph_passes import pipeline
 from dpiframe.graph_passes.elementwise.fuse import FuseElementwise
+from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.pipeline import PipelineResult, optimize_model
+from dpiframe.graph_passes.streams.assign import AssignStreams
 
 OP = "FusedMultiGather"
 FP32_TOLERANCE = 1e-6
@@ -69,8 +71,21 @@ def fuse_all(model: onnx.ModelProto) -> PipelineResult:
 @contextmanager
 def without_elementwise() -> Iterator[None]:
     """Leave elementwise nodes as they are, for tests of what comes before them."""
+    with _without(FuseElementwise):
+        yield
+
+
+@contextmanager
+def without_regions() -> Iterator[None]:
+    """Leave fused nodes apart, for tests of what they are."""
+    with _without(AssignStreams):
+        yield
+
+
+@contextmanager
+def _without(left_out: type[Pass]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "PASSES", tuple(kind for kind in pipeline.PASSES if kind is not FuseElementwise))
+        patch.setattr(pipeline, "PASSES", tuple(kind for kind in pipeline.PASSES if kind is not left_out))
         yield
 
 

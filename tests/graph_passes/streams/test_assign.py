@@ -114,14 +114,41 @@ def test_more_towers_than_streams() -> None:
     agree(model, result, 64)
 
 
-def test_one_stream_forms_nothing() -> None:
-    assert "ParallelRegion" not in op_types(assign(towers(2, 3), streams=1)[0])
+def test_one_stream_is_one_launch_in_the_same_order() -> None:
+    model = towers(2, 3)
+    result, _ = assign(model, streams=1)
+    assert op_types(result) == ["ParallelRegion"]
+    assert program_of(result)[2] == "streams 1"
+    agree(model, result, 64)
 
 
-def test_a_chain_is_left_and_says_why() -> None:
-    result, report = assign(towers(4))
-    assert "ParallelRegion" not in op_types(result)
-    assert [refusal.reason for refusal in report.refusals] == ["too little of what follows can run at the same time"]
+def test_a_chain_has_one_stream() -> None:
+    model = towers(4)
+    result, report = assign(model)
+    assert op_types(result) == ["ParallelRegion"]
+    assert program_of(result)[2] == "streams 1"
+    assert report.changes == ["ParallelRegion_y: 5 nodes on 1 stream"]
+    agree(model, result, 64)
+
+
+def test_a_node_alone_is_left() -> None:
+    model = parse("(float[b,8] x) => (float[b,8] y) { y = MatMul(x, V) }", V=table(8, 8))
+    assert op_types(assign(model)[0]) == ["FusedGemm"]
+
+
+def test_cross_layers_that_all_read_their_input_are_a_branch() -> None:
+    weights = {name: table(64, 64, seed=i) / 8 for i, name in enumerate("ABCDEF")}
+    model = parse(
+        """(float[b,64] r) => (float[b,64] y) {
+          x = MatMul(r, F)
+          p = MatMul(x, A) m = Mul(x, p) c = Add(m, x) q = MatMul(c, B) n = Mul(x, q) e = Add(n, c)
+          h = MatMul(x, C) i = Relu(h) j = MatMul(i, D) k = Relu(j) l = MatMul(k, E) y = Add(l, e) }""",
+        **weights,
+    )
+    result, _ = assign(model, streams=2)
+    nodes = [line.split()[2] for line in program_of(result) if line.startswith("node ")]
+    assert nodes == ["0", "0", "1", "0", "1", "0"]
+    agree(model, result, 64)
 
 
 def test_on_a_cpu_nothing_is_formed() -> None:

@@ -41,6 +41,13 @@ def test_a_chain_is_one_branch() -> None:
     assert (plan.streams, plan.makespan, plan.serial) == (1, 3, 3)
 
 
+def test_a_branch_whose_tasks_all_wait_for_the_fork_too() -> None:
+    tasks = [Task(1), Task(3, (0,)), Task(1, (0,)), Task(3, (0, 1)), Task(3, (0, 1, 3)), Task(1, (2, 4))]
+    plan = schedule(tasks, 2)
+    assert order_of(plan) == [0, 1, 2, 3, 4, 5]
+    assert streams_of(plan) == {0: 0, 1: 0, 2: 1, 3: 0, 4: 0, 5: 0}
+
+
 def test_two_branches_alternate_the_longer_first() -> None:
     plan = schedule(fork(2, 4), 2)
     assert order_of(plan) == [0, 3, 1, 4, 2, 5, 6, 7]
