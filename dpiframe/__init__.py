@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dpiframe.graph_passes.model_io import ModelError
     from dpiframe.optimizer import OptimizeResult, optimize
     from dpiframe.sessions import InferenceSession, bad_ids, library_path, raise_on_bad_ids, session_options
+    from dpiframe.tuner import TuneResult, tune
     from dpiframe.verification import verify
     from dpiframe.verify_result import VerifyResult
 
@@ -32,6 +33,7 @@ _HOMES = {
     "MissingDependencyError": "errors",
     "ModelError": "graph_passes.model_io",
     "OptimizeResult": "optimizer",
+    "TuneResult": "tuner",
     "UsageError": "errors",
     "VerificationError": "errors",
     "VerifyResult": "verify_result",
@@ -40,6 +42,7 @@ _HOMES = {
     "optimize": "optimizer",
     "raise_on_bad_ids": "sessions",
     "session_options": "sessions",
+    "tune": "tuner",
     "verify": "verification",
 }
 
@@ -50,6 +53,7 @@ __all__ = [
     "MissingDependencyError",
     "ModelError",
     "OptimizeResult",
+    "TuneResult",
     "UsageError",
     "VerificationError",
     "VerifyResult",
@@ -58,6 +62,7 @@ __all__ = [
     "optimize",
     "raise_on_bad_ids",
     "session_options",
+    "tune",
     "verify",
 ]
 

@@ -125,6 +125,20 @@ class Child:
         del answer["ok"]
         return Latency(**answer)
 
+    def race(self, names: Sequence[str], feeds: Feeds) -> dict[str, float] | Failure:
+        """Milliseconds of a run of each model on the same inputs."""
+        for name in names:
+            loaded = self.load(name)
+            if isinstance(loaded, Failure):
+                return loaded
+        inputs = Path(self._folder.name, "inputs")
+        write_tensors(inputs, feeds.values())
+        answer = self._ask(do="race", names=[*names], inputs=str(inputs), keys=list(feeds))
+        if isinstance(answer, Failure):
+            return answer
+        times: dict[str, float] = answer["ms"]
+        return times
+
     def drop_all(self) -> None:
         """Free the memory of all loaded models."""
         if self._loaded:

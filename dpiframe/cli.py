@@ -150,6 +150,35 @@ def verify(
         print_verified(result)
 
 
+def tune(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="What `optimize` wrote.", show_default=False)],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write; by default MODEL itself.")
+    ] = None,
+    batch: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="A batch size to measure at; may be given several times.")
+    ] = None,
+    custom_op_library: CustomOpLibrary = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Measure on this machine's GPU how many streams and which launch order suit a model, and write that into it.
+
+    Nothing is written unless the result gives the model's answers, and beats one stream.
+    """
+    from dpiframe.tuner import tune as run
+
+    with _progress(wanted=not (quiet or as_json)) as progress:
+        result = run(model, output, batches=batch or (), custom_op_library=custom_op_library, progress=progress)
+    if as_json:
+        print(json.dumps({"ok": True, **result.to_json()}))
+    elif not quiet:
+        from dpiframe.tuning_report import print_tuned
+
+        print_tuned(result)
+
+
 def inspect(
     model: Model,
     provider: Annotated[Literal["cpu", "cuda"], typer.Option(help="What `optimize` would fuse for.")] = "cpu",
@@ -256,6 +285,7 @@ def main() -> NoReturn:
     """The `dpiframe` command."""
     app = _app(cls=_Commands, help="CTR models in ONNX: faster, with the same answers.", no_args_is_help=True, **_HELP)
     app.command()(optimize)
+    app.command()(tune)
     app.command()(verify)
     app.command()(inspect)
     app.command()(bench)

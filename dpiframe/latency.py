@@ -1,9 +1,9 @@
-"""Paired latency of two sessions: measured in turn in one process, so that both see the same machine."""
+"""Latency of sessions: measured in turn in one process, so that all see the same machine."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
@@ -15,6 +15,9 @@ _SECONDS = 0.25
 _BLOCK_SECONDS = 0.012
 _PAUSE_SECONDS = 0.02
 _MIN_RUNS = 3
+# Runs that race: kernels may be compiled and graphs captured in the first ones.
+_WARM_RUNS = 5
+_RACE_SECONDS = 0.3
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,22 @@ def measure(batch: int, original: Callable[[], object], optimized: Callable[[], 
     )
 
 
-def _block(run: Callable[[], object]) -> list[float]:
+def race(runs: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    """Milliseconds of each run: the median over blocks of the blocks' medians, the runs taking turns."""
+    for run in runs.values():
+        for _ in range(_WARM_RUNS):
+            run()
+    blocks: dict[str, list[float]] = {name: [] for name in runs}
+    end = time.perf_counter() + _RACE_SECONDS * len(runs)
+    while time.perf_counter() < end or len(next(iter(blocks.values()))) < _MIN_RUNS:
+        for name, run in runs.items():
+            blocks[name].append(median(_block(run, pause=0)))
+    return {name: 1e3 * median(times) for name, times in blocks.items()}
+
+
+def _block(run: Callable[[], object], pause: float = _PAUSE_SECONDS) -> list[float]:
     """Seconds of each run in a block, but the first, which wakes the session's threads."""
-    time.sleep(_PAUSE_SECONDS)
+    time.sleep(pause)
     times = [_seconds(run)]
     end = time.perf_counter() - times[0] + _BLOCK_SECONDS
     while time.perf_counter() < end or len(times) < _MIN_RUNS:

@@ -6,6 +6,7 @@ It reads one JSON request a line on stdin and answers each with one JSON line on
     {"do": "load", "name", "path", "cuda": bool, "libraries": [path]}            -> {"providers": [...]}
     {"do": "run", "name", "inputs": file, "keys": [input names], "outputs": file} -> {"names": [output names]}
     {"do": "time", "names": [original, optimized], "batch", "inputs", "keys"}     -> the fields of Latency
+    {"do": "race", "names": [any], "inputs", "keys"}                             -> {"ms": {name: milliseconds}}
     {"do": "drop"}                                                               -> {}, all sessions freed
 """
 
@@ -16,6 +17,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -71,6 +73,8 @@ class _Worker:
             return self._run(request)
         if action == "time":
             return self._time(request)
+        if action == "race":
+            return self._race(request)
         if action == "drop":
             self._sessions.clear()
             return {}
@@ -115,6 +119,28 @@ class _Worker:
         feeds = _feeds(request)
         result = measure(request["batch"], lambda: original.run(None, feeds), lambda: optimized.run(None, feeds))
         return asdict(result)
+
+    def _race(self, request: Request) -> dict[str, Any]:
+        from dpiframe.latency import race
+
+        feeds = _feeds(request)
+        return {"ms": race({name: _bound(self._sessions[name], feeds) for name in request["names"]})}
+
+
+def _bound(session: Any, feeds: dict[str, Any]) -> Callable[[], None]:
+    """A run of a session on inputs that lie, as its outputs, where its first provider computes."""
+    import onnxruntime as ort
+
+    device = "cuda" if session.get_providers()[0] == "CUDAExecutionProvider" else "cpu"
+    binding = session.io_binding()
+    for name, array in feeds.items():
+        if array.dtype.kind in "OU":
+            binding.bind_cpu_input(name, array)
+        else:
+            binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array, device, 0))
+    for output in session.get_outputs():
+        binding.bind_output(output.name, device)
+    return lambda: session.run_with_iobinding(binding)
 
 
 def _feeds(request: Request) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.canonicalize import Canonicalize
-from dpiframe.graph_passes.inline import inline_lookup_functions
+from dpiframe.graph_passes.inline import inline_lookup_functions, inline_our_functions
 from dpiframe.graph_passes.lookups.interpret import Interpreter
 from dpiframe.graph_passes.lookups.symbols import Atoms, Bagged, Id, TableRow, Test, source_value
 from dpiframe.graph_passes.workbench import Workbench
@@ -27,7 +27,7 @@ def id_ranges(model: onnx.ModelProto) -> Ranges:
     a sequence, counts from 0 to one past the last position. A column of offsets has the name of the input that is the
     list into which they point. Inputs that feed no lookup are left out.
     """
-    bench = Workbench(inline_lookup_functions(model))
+    bench = Workbench(inline_lookup_functions(inline_our_functions(model)))
     Canonicalize()(bench)
     ids: _Ranges = {}
     lengths: _Ranges = {}

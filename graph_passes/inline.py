@@ -1,5 +1,4 @@
-"""Put model-local functions that hold lookups into the graph, where the passes see them; other functions stay as
-they are."""
+"""Put model-local functions into the graph, where the passes see what is in them."""
 
 from __future__ import annotations
 
@@ -21,6 +20,19 @@ def inline_lookup_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     opset = {entry.domain: entry.version for entry in model.opset_import}
     fitting = [f for f in model.functions if f.domain != DOMAIN and _fits(f, opset)]
     chosen = _with_callers(fitting, {_key(f) for f in fitting if _holds_gather(f)})
+    return _inlined(model, fitting, chosen)
+
+
+def inline_our_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the standard nodes of every op of ours in its place."""
+    ours = [function for function in model.functions if function.domain == DOMAIN]
+    return _inlined(model, ours, {_key(function) for function in ours})
+
+
+def _inlined(
+    model: onnx.ModelProto, functions: Iterable[onnx.FunctionProto], chosen: set[tuple[str, str]]
+) -> onnx.ModelProto:
+    """functions: those that the inliner may see. chosen: those of them that it takes apart."""
     if not chosen:
         return model
     # the inliner gets neither tables, which it would copy, nor functions that it refuses
@@ -30,13 +42,13 @@ def inline_lookup_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     light.graph.initializer.extend(
         onnx.TensorProto(name=t.name, data_type=1, dims=[0]) for t in model.graph.initializer
     )
-    light.functions.extend(fitting)
+    light.functions.extend(functions)
     for function in light.functions:
         _take_over_opset(function, light)
     inlined = inline_selected_functions(light, sorted(chosen))
     del inlined.graph.initializer[:]
     inlined.graph.initializer.extend(model.graph.initializer)
-    kept = [f for f in model.functions if f.domain == DOMAIN or _key(f) not in chosen]
+    kept = [f for f in model.functions if _key(f) not in chosen]
     del inlined.functions[:]
     inlined.functions.extend(kept)
     return inlined

@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 from dpiframe.graph_passes.id_ranges import id_ranges
+from dpiframe.graph_passes.pipeline import optimize_model
 from tests.graph_passes.bag_models import scan_loop, sequence_loop
 from tests.graph_passes.harness import fails, parse, session, table
 
@@ -179,3 +180,18 @@ def test_offsets_that_are_computed_say_nothing_of_an_input() -> None:
         before="offsets = Mul (halves, two)", inputs="int64[n] ids, int64[m] halves", constants={"two": np.array(2)}
     )
     assert id_ranges(model) == {"ids": [range(20)]}
+
+
+def test_of_a_model_that_is_optimized() -> None:
+    model = parse(
+        """(int64[b,2] ids) => (float[b,7] y) {
+          a = Gather <axis = 1> (ids, zero) c = Gather <axis = 1> (ids, one)
+          e = Gather(A, a) f = Gather(C, c) y = Concat <axis = 1> (e, f) }""",
+        zero=np.array(0),
+        one=np.array(1),
+        A=table(20, 4),
+        C=table(30, 3),
+    )
+    result = optimize_model(model, provider="cuda")
+    assert result.fused
+    assert id_ranges(result.model) == id_ranges(model) == {"ids": [range(20), range(30)]}
