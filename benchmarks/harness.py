@@ -64,6 +64,7 @@ def measure(
     seconds: float = 1.0,
     turn: float = 0.03,
     min_rounds: int = 10,
+    pause: float = PAUSE_SECONDS,
 ) -> list[Row]:
     """Rows of `time_in_turns`."""
     times = time_in_turns(providers, seconds, turn, min_rounds)
