@@ -14,7 +14,7 @@ import onnxruntime as ort
 import torch
 
 import dpiframe
-from benchmarks.end_to_end_gpu import schema_of
+from benchmarks.configurations import schema_of
 from dpiframe import models
 from dpiframe.export import export_model
 from dpiframe.graph_passes.pipeline import PASSES, optimize_model

@@ -46,7 +46,7 @@ Precision = Annotated[
     typer.Option(help="Matrix products on CUDA: as accurate as float32, or with 11 bits of each operand."),
 ]
 Streams = Annotated[
-    str, typer.Option(metavar="N|auto|off", help="CUDA streams that independent branches run on: at most N, or none.")
+    str, typer.Option(metavar="N|auto|off", help="CUDA streams that independent branches run on: at most N, or one.")
 ]
 Order = Annotated[
     Literal["breadth", "depth"],
