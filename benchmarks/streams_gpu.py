@@ -5,7 +5,8 @@
 Wall time of a call on inputs that lie on the device, the wait for its answers included, in one run: fused nodes apart,
 as one region on one stream, depth-first and breadth-first on two (four) streams, rounds that begin with the explicit or
 the implicit module, and what `--streams auto` chooses; each launched kernel by kernel (`direct`), as the region's own
-CUDA graph, and in ONNX Runtime's graph mode. `host` rows are the time until a run returns that waits for nothing.
+CUDA graph, and in ONNX Runtime's graph mode. `host` rows are the time until a run returns that waits for nothing; the
+one of a single node is ONNX Runtime's own.
 Every plan's answers are compared first. Writes streams_gpu.csv and streams_gpu.png; --plot draws the latter again.
 """
 
@@ -22,7 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import torch
+from onnx import TensorProto, helper
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
@@ -62,6 +65,20 @@ def host_row(case: str, batch: int, provider: str, call: Call) -> Row:
     return Row("streams: host", case, batch, provider, median, p10, p90, 0.0, HOST_RUNS, *about())
 
 
+def single_node(folder: Path, columns: int) -> Path:
+    """A model of one node of ONNX Runtime's own, with the inputs of the others."""
+    rows = "batch"
+    graph = helper.make_graph(
+        [helper.make_node("Cast", ["ids"], ["y"], to=TensorProto.FLOAT)],
+        "single",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, [rows, columns])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, columns])],
+    )
+    path = folder / "single.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
+    return path
+
+
 def run(names: Sequence[str], batches: Sequence[int], seconds: float) -> Iterable[Row]:
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
@@ -81,6 +98,8 @@ def run(names: Sequence[str], batches: Sequence[int], seconds: float) -> Iterabl
                 settings: dict[str, Any] = {"seconds": seconds, "turn": TURN_SECONDS, "pause": 0.0}
                 yield from measure("streams", name, batch, calls, **settings)
                 if batch == HOST_BATCH:
+                    single = Call(session_of(single_node(Path(folder), ids.shape[1])), ids, False)
+                    yield host_row(name, batch, "a single node", single)
                     yield from (host_row(name, batch, provider, call) for provider, call in calls.items())
 
 
