@@ -4,6 +4,7 @@ match."""
 from __future__ import annotations
 
 from dpiframe.graph_passes.canonicalize.bag_shapes import shape_bags
+from dpiframe.graph_passes.canonicalize.batch_first import put_batch_first
 from dpiframe.graph_passes.canonicalize.branches import decide_branches
 from dpiframe.graph_passes.canonicalize.columns import use_rows
 from dpiframe.graph_passes.canonicalize.common_nodes import share_common_nodes
@@ -34,6 +35,7 @@ _STEPS = (
     name_products,
     use_rows,
     compute_unturned,
+    put_batch_first,
     pick_in_place,
     pick_split_rows,
     pool_regular_bags,
@@ -55,7 +57,8 @@ class Canonicalize(Pass):
     4. An If whose condition follows is replaced by its branch.
     5. Casts, views, Expand, Slice, Dropout, `x + 0`, `x * 1` without effect go.
     6. An Einsum that is a matrix product becomes one, and products written for column vectors become those of rows.
-    7. Elementwise nodes between a Transpose and its opposite are computed without either.
+    7. Elementwise nodes between a Transpose and its opposite are computed without either. Whatever else has the batch
+       behind another axis, such as attention written sequence first, is computed with the batch in front.
     8. Elements that are picked behind a batch axis which is moved away for it are picked where they are.
     9. A matrix that is split after it was laid out flat is picked from by row.
     10. A loop over bags of rows that are all equally long becomes a Gather and a reduction; of others, the last bag

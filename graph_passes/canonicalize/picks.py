@@ -57,7 +57,7 @@ def _picked(node: Node) -> tuple[gs.Tensor, np.ndarray, int] | None:
 
 
 def _selected(node: Node) -> tuple[gs.Tensor, np.ndarray, int] | None:
-    """The same for Reshape(GatherND(Z, Transpose(NonZero(Expand(mask, Shape(Z)))))), the rows of what a mask selects."""
+    """The same for Reshape(GatherND(Z, Transpose(NonZero(Expand(mask, Shape(Z)))))), rows of what a mask selects."""
     select = _producer(node.inputs[0], "GatherND") if node.op == "Reshape" and is_standard(node) else None
     turned = _producer(select.inputs[1], "Transpose") if select is not None else None
     found = _producer(turned.inputs[0], "NonZero") if turned is not None else None

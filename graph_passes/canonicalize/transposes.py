@@ -14,7 +14,7 @@ from dpiframe.graph_passes.graphs import Node, is_standard, replace_uses, values
 from dpiframe.graph_passes.workbench import Workbench
 
 MIN_OPSET = 13
-_ELEMENTWISE = {
+ELEMENTWISE = {
     *("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Where", "Cast"),
     *("Neg", "Abs", "Sqrt", "Exp", "Log", "Sin", "Cos", "Erf", "Relu", "LeakyRelu", "Elu", "Sigmoid", "Tanh"),
 }
@@ -92,7 +92,7 @@ class _Back:
         if first is not None:
             return int(turned_twice(first, self._order) == list(range(len(self._order))))
         node = tensor.inputs[0]
-        if node.op not in _ELEMENTWISE or not is_standard(node) or id(node) not in self._own or depth == _MAX_DEPTH:
+        if node.op not in ELEMENTWISE or not is_standard(node) or id(node) not in self._own or depth == _MAX_DEPTH:
             return 0
         if len(tensor.outputs) != 1 or id(tensor) in self._outputs:
             return 0
