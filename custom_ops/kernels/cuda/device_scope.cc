@@ -26,6 +26,10 @@ void DeviceScope::Restore() const {
   cudaThreadExchangeStreamCaptureMode(&mode);
 }
 
+void DeviceScope::WaitForUploads() const {
+  CheckCuda(cudaStreamSynchronize(cudaStreamLegacy), "earlier work on the GPU failed");
+}
+
 void DeviceScope::CopyToDevice(void* to, const void* from, size_t bytes) const {
   Finish(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "a copy to the GPU failed");
 }

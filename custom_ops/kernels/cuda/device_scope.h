@@ -16,6 +16,10 @@ class DeviceScope {
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
 
+  // Waits for what the default stream has still to do: a copy from ordinary memory to the GPU returns before its last
+  // bytes are there, and this scope's stream waits for none. To be called before anything else reads what others wrote.
+  void WaitForUploads() const;
+
   // Each returns when it is done.
   void CopyToDevice(void* to, const void* from, size_t bytes) const;
   void CopyFromDevice(void* to, const void* from, size_t bytes) const;

@@ -107,6 +107,7 @@ void CudaGemm::Prepare(void* memory) {
   prepared_ = memory;
   if (device_bytes() == 0) return;
   const DeviceScope scope(device_);
+  scope.WaitForUploads();
   CheckCuda(layout_.Prepare(weight_, memory, scope.stream()), "the weight can't be prepared");
   scope.Wait();
 }

@@ -95,6 +95,7 @@ void CudaLookup::Upload(void* memory) {
   memory_ = reinterpret_cast<char*>(start);
   device_ = DeviceOf(memory);
   const DeviceScope scope(device_);
+  scope.WaitForUploads();
   FindSkippedPadding(scope);
   char* next = memory_;
   const auto place = [&](const auto& records) {
