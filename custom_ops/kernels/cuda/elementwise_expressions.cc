@@ -341,6 +341,10 @@ std::string ExpressionPrinter::Joined(const ElementwiseValue& reduction, const P
 Parts ExpressionPrinter::PrintLoop(int number, const Index& index) {
   const ElementwiseValue& value = ValueAt(number);
   const int64_t inner = ValueAt(value.operands[0]).elements / value.elements;
+  if (inner == 1) {
+    return PrintMapped(value.operands[0], index,
+                       [&](const Index& own) { return ReducedIndex(program_, value, own, Index::Constant(0)); });
+  }
   const ReducedRun run = LastRun(program_, value);
   int width = 4;
   while (run.kept ? width > 1 : run.length % width != 0) width /= 2;
