@@ -1,0 +1,59 @@
+"""Random graphs of supported operators: fused for CUDA, they give what the original gives on the CPU."""
+
+from __future__ import annotations
+
+import os
+
+import onnx
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from dpiframe.graph_passes.pipeline import optimize_model
+from tests.gpu import device
+from tests.gpu.device import CHECKED
+from tests.graph_passes.elementwise.programs import Comparison, near, within_ulps
+from tests.graph_passes.elementwise.random_graphs import RandomGraph, random_graphs
+from tests.graph_passes.harness import session
+
+CASES = int(os.environ.get("DPIFRAME_CASES", "60"))
+LENGTHS = st.fixed_dictionaries({"b": st.sampled_from([0, 1, 2, 5]), "l": st.sampled_from([1, 3])})
+KINDS = {
+    "exact": ({"exact": True}, near),
+    "special": ({"exact": True, "special": True}, near),
+    "arithmetic": ({"exact": True, "many_sizes": True}, within_ulps(4)),
+    "special arithmetic": ({"exact": True, "special": True, "many_sizes": True}, within_ulps(4)),
+    "transcendental": ({"exact": False}, near),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fused_graphs_agree(kind: str) -> None:
+    options, compare = KINDS[kind]
+
+    @given(random_graphs(**options), LENGTHS, st.integers(0, 99))
+    @settings(
+        max_examples=5 if CHECKED else CASES,
+        deadline=None,
+        phases=[Phase.explicit, Phase.reuse, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    def agree(made: tuple[onnx.ModelProto, RandomGraph], lengths: dict[str, int], seed: int) -> None:
+        check(made, lengths, seed, compare)
+
+    agree()
+
+
+def check(made: tuple[onnx.ModelProto, RandomGraph], lengths: dict[str, int], seed: int, compare: Comparison) -> None:
+    model, graph = made
+    result = optimize_model(model, provider="cuda")
+    case = graph.case(lengths, seed)
+    try:
+        original = session(model)
+    except Exception as error:  # ONNX Runtime lacks some types of some operators
+        if "NOT_IMPLEMENTED" not in str(error):
+            raise
+        return
+    fused = device.session(result.model)
+    for got, want in zip(fused.run(None, case), original.run(None, case), strict=True):
+        compare(got, want, onnx.printer.to_text(result.model))
