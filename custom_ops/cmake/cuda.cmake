@@ -50,6 +50,7 @@ add_library(dpiframe_cuda_kernels OBJECT
   kernels/cuda/elementwise_costs.cc
   kernels/cuda/elementwise_cuda.cc
   kernels/cuda/elementwise_expressions.cc
+  kernels/cuda/elementwise_grid.cc
   kernels/cuda/elementwise_homes.cc
   kernels/cuda/elementwise_index.cc
   kernels/cuda/elementwise_interpreter.cc

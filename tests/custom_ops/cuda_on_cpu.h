@@ -15,7 +15,7 @@
 #define __forceinline__ inline
 #define __noinline__
 #define __grid_constant__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(threads, blocks)
 
 struct uint2 {
   unsigned x, y;

@@ -108,11 +108,12 @@ class CpuKernel:
                 firsts.append(blocks)
                 blocks += -(-rows * (stage["outer"] // stage["width"]) // threads)
         else:
-            # fewer blocks than there are rows for, so that teams take several
-            blocks = min(-(-rows * lanes // threads), 3)
+            blocks = -(-rows // (threads // lanes))
+            if self.schedule["scratch_bytes"]:
+                blocks = min(blocks, 3)  # fewer than there are rows for, so that teams take several
         scratch = np.zeros(blocks * (threads // max(lanes, 1)) * self.schedule["scratch_bytes"] + 64, np.uint8)
         scratch = aligned(scratch)
-        words = [rows, axes[-1], scratch.ctypes.data, *firsts]
+        words = [rows, axes[-1], scratch.ctypes.data, 0, *firsts]
         words += [array.ctypes.data for array in (*given, *outputs)]
         buffer = (ctypes.c_uint64 * len(words))(*words)
         self.library.run_on_cpu(blocks, threads, buffer, backwards)

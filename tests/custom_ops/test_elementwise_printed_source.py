@@ -94,6 +94,21 @@ def test_loads_stand_in_front() -> None:
     assert body.index("ReadInput<4>(in1") < body.index("OpTanh")
 
 
+def test_runs_of_whole_rows_are_read_without_a_division() -> None:
+    text = "elementwise 1\nrows 1\ninput f32 x 24\ninput f32 - 24\nadd f32 24 : 0 1\noutput 2\n"
+    body = kernels.print_elementwise(text).split('extern "C"')[1]
+    assert "ReadInput<4>(all_in0 + static_cast<unsigned long long>(n) * 4u)" in body
+    assert "ReadInput<4>(in1 + u * 4u)" in body
+    assert "Write(all_out0 + static_cast<unsigned long long>(n) * 4u" in body
+
+
+def test_no_branch_stands_around_the_last_round() -> None:
+    """Its loads would stand in there."""
+    body = kernels.print_elementwise(CROSS, 32).split('extern "C"')[1]
+    assert "lane + 128u < 156u ? MultiplyAdd(" in body
+    assert "if (lane + 128u < 156u)" not in body
+
+
 def sources() -> Iterator[str]:
     """All types and operators, and programs of each kind of schedule."""
     texts = [SECOND_ORDER, SOFTMAX, CROSS, INTERACTION]

@@ -109,7 +109,7 @@ def test_two_row_axes(rows: tuple[int, int]) -> None:
     elementwise_reference.compare(text, inputs, whole_session(elementwise_model(text)).run(None, feeds(inputs)))
 
 
-@pytest.mark.parametrize("width", [8, 1024])
+@pytest.mark.parametrize("width", [1, 8, 1024])
 def test_more_than_2_31_elements(width: int) -> None:
     torch = pytest.importorskip("torch")
     rows = (1 << 31) // width + 1000
@@ -129,3 +129,25 @@ def test_more_than_2_31_elements(width: int) -> None:
     assert all(
         bool((part == ~own).all()) for part, own in zip(y.split(rows // 8 + 1), x.split(rows // 8 + 1), strict=True)
     )
+
+
+def test_more_than_2_30_rows_of_two_axes() -> None:
+    """They take several launches, whose rows go on where those of the one before end."""
+    torch = pytest.importorskip("torch")
+    lengths = [3, (1 << 29) + 1000]
+    if torch.cuda.mem_get_info()[0] < 12 << 30:
+        pytest.skip("12 GB of free device memory are needed")
+    text = "elementwise 1\nrows 2\ninput bool xx\ninput bool x-\ninput bool -x\n"
+    text += "xor bool : 0 1\nxor bool : 3 2\noutput 4\n"
+    x = torch.zeros(lengths, dtype=torch.bool, device="cuda")
+    first = torch.tensor([True, False, True], device="cuda")
+    second = torch.zeros(lengths[1], dtype=torch.bool, device="cuda")
+    second[::7] = True
+    x[:, ::5] = True
+    y = torch.zeros_like(x)
+    torch.cuda.synchronize()
+    inputs = [x.data_ptr(), first.data_ptr(), second.data_ptr()]
+    CudaProgram(text).kernel.launch(lengths, inputs, [y.data_ptr()], 0)
+    torch.cuda.synchronize()
+    for row in range(lengths[0]):
+        assert torch.equal(y[row], x[row] ^ second ^ first[row])

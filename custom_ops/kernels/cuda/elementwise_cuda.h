@@ -9,6 +9,7 @@
 #include <string>
 
 #include "../elementwise_program.h"
+#include "elementwise_grid.h"
 #include "elementwise_interpreter.h"
 #include "elementwise_printer.h"
 #include "elementwise_schedule.h"
@@ -34,9 +35,7 @@ struct ElementwiseCall {
 // How one call runs.
 struct ElementwiseLaunch {
   cudaKernel_t kernel = nullptr;  // null: the interpreter
-  unsigned blocks = 0;
-  unsigned threads = 0;
-  size_t shared_bytes = 0;
+  unsigned interpreter_blocks = 0;
   size_t scratch_bytes = 0;  // the call's until its work is done
 };
 
@@ -73,10 +72,10 @@ class CudaElementwise {
   };
 
   void CheckAddresses(const ElementwiseCall& call) const;
-  void SizeThreads(int64_t rows, ElementwiseLaunch* launch) const;
-  void SizeTeams(int64_t rows, ElementwiseLaunch* launch) const;
-  int64_t StageBlocks(const Stage& stage, int64_t rows, unsigned threads) const;
-  void FillWords(const ElementwiseCall& call, const ElementwiseLaunch& launch, void* scratch, uint64_t* words) const;
+  void FillWords(const ElementwiseCall& call, int64_t first_row, int64_t rows, const Grid& grid, void* scratch,
+                 uint64_t* words) const;
+  void LaunchRows(const ElementwiseCall& call, const ElementwiseLaunch& launch, int64_t first_row, int64_t rows,
+                  void* scratch, cudaStream_t stream) const;
 
   ElementwiseProgram program_;
   int64_t multiprocessors_ = 1;

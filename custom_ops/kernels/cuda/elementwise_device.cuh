@@ -203,7 +203,8 @@ __device__ __forceinline__ float PlainQuotient(float x, float y, float reciproca
 // exp(-|x|) never overflows, so that small results keep their digits.
 __device__ __forceinline__ float Sigmoid(float x) {
   const float e = expf(-fabsf(x));
-  return PlainQuotient(x < 0.0f ? e : 1.0f, 1.0f + e, PlainReciprocal(1.0f + e));
+  const float upper = PlainReciprocal(1.0f + e);
+  return x < 0.0f ? e * upper : upper;
 }
 __device__ __forceinline__ double Sigmoid(double x) {
   const double e = exp(-fabs(x));

@@ -6,6 +6,7 @@ namespace dpiframe::cuda {
 namespace {
 
 constexpr int64_t kFullyUnrolled = 16;
+constexpr int64_t kManyRuns = int64_t{1} << 32;
 
 std::string Number(int64_t number) { return std::to_string(number) + "u"; }
 
@@ -202,7 +203,16 @@ Parts ExpressionPrinter::PrintInput(int number, const Index& index) {
     int& alignment = alignments_[number];
     alignment = std::max(alignment, std::min(16, width_ * static_cast<int>(ScalarBytes(value.type))));
   }
-  return PrintLoad(value.type, "in" + std::to_string(number), in_one, "ReadInput", false, index);
+  const std::string name = "in" + std::to_string(number);
+  const bool by_run = value.elements == run_ && value.row_axes == (1u << program_.row_axes) - 1 &&
+                      index.IsVariable("u", run_ / width_, width_);
+  const Index own = by_run ? RunElement(width_) : index;
+  return PrintLoad(value.type, by_run ? "all_" + name : name, in_one, "ReadInput", false, own);
+}
+
+// Known without a division, unlike the row and the place in it.
+Index ExpressionPrinter::RunElement(int width) {
+  return Index::Variable("static_cast<unsigned long long>(n)", kManyRuns).Times(width) + Index::Place(width);
 }
 
 // All its readers are loops over its own elements, so the round and the place say which it is.
@@ -315,14 +325,18 @@ void ExpressionPrinter::PrintTotals(const ElementwiseValue& reduction, const Par
                                [&](const Index& own) { return OperandIndex(program_, operand, i, map(own)); });
     }
     for (size_t i = 0; i < totals.size(); ++i) {
-      Line(totals[i] + " = MultiplyAdd(" + at(factors[0], i) + ", " + at(factors[1], i) + ", " + totals[i] + ");");
+      PrintTotal(totals[i], "MultiplyAdd(" + at(factors[0], i) + ", " + at(factors[1], i) + ", " + totals[i] + ")");
     }
     return;
   }
   const Parts parts = PrintMapped(number, index, map);
   for (size_t i = 0; i < totals.size(); ++i) {
-    Line(totals[i] + " = " + RuleName(reduction.reduce) + "::Join(" + totals[i] + ", " + at(parts, i) + ");");
+    PrintTotal(totals[i], RuleName(reduction.reduce) + "::Join(" + totals[i] + ", " + at(parts, i) + ")");
   }
+}
+
+void ExpressionPrinter::PrintTotal(const std::string& total, const std::string& next) {
+  Line(total + " = " + (guard_.empty() ? next : guard_ + " ? " + next + " : " + total) + ";");
 }
 
 std::string ExpressionPrinter::Joined(const ElementwiseValue& reduction, const Parts& totals) {

@@ -35,8 +35,15 @@ class ExpressionPrinter {
 
   // Elements that a lane works on at once, from here on.
   void SetWidth(int width) { width_ = width; }
+  // From here on run `u` of a row of so many elements is run `n` of all rows': values of such rows are read by that.
+  void SetRun(int64_t elements) { run_ = elements; }
   // The number of a lane's round, as the printed language has it.
   void SetRound(const std::string& round) { round_ = round; }
+  // The element of all rows at which run `n` begins, and the place.
+  static Index RunElement(int width);
+  // A condition for what is added to totals from here on; none if empty.
+  void SetGuard(const std::string& guard) { guard_ = guard; }
+  const std::string& guard() const { return guard_; }
   // Where the places of a value are that lanes keep.
   Parts LanePlaces(int value) const;
 
@@ -77,6 +84,7 @@ class ExpressionPrinter {
   Parts PrintJoin(int value, const Index& index);
   void PrintJoinParts(int value, const JoinShape& shape, const std::string& inside, size_t first, size_t last,
                       const Index& index, const Parts& names);
+  void PrintTotal(const std::string& total, const std::string& next);
   Parts PrintLoop(int value, const Index& index);
   Parts PrintLoad(ScalarType type, const std::string& array, bool in_one, const char* function, bool skewed,
                   const Index& index);
@@ -88,7 +96,9 @@ class ExpressionPrinter {
   const Schedule& schedule_;
   bool aligned_;
   int width_ = 1;
+  int64_t run_ = 0;
   std::string round_ = "k";
+  std::string guard_;
   int names_ = 0;
   SourceText text_;
   std::vector<std::map<std::string, Parts>> known_{{}};

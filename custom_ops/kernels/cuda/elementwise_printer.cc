@@ -36,7 +36,10 @@ class Printer {
   PrintedKernel Print() {
     const ArgumentWords words = ArgumentWordsOf(program_, schedule_);
     const bool by_table = words.count > kMaxParameterWords;
-    body_.Open("extern \"C\" __global__ void __launch_bounds__(" + std::to_string(kMaxBlockThreads) + ") " +
+    const int threads = schedule_.lanes > kWarpLanes ? schedule_.lanes : kMaxBlockThreads;
+    // One block a multiprocessor is enough: the compiler would rather have more, and few registers, and so few loads
+    // under way.
+    body_.Open("extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", 1) " +
                kElementwiseKernelName + "(" +
                (by_table ? "const Arguments* table)" : "const __grid_constant__ Arguments a)"));
     if (by_table) body_.Line("const Arguments& a = *table;");
@@ -63,13 +66,14 @@ class Printer {
     head.Line("namespace dpiframe::cuda {");
     head.Line("");
     head.Open("struct Arguments");
-    head.Line("long long rows;");
+    head.Line("unsigned long long rows;");
     head.Line("long long inner_rows;");
     head.Line("char* scratch;");
+    head.Line("long long first_row;");
     if (words.pointers > words.first_blocks) {
       head.Line("unsigned long long first_blocks[" + std::to_string(words.pointers - words.first_blocks) + "];");
     }
-    head.Line("const void* pointers[" + std::to_string(words.count - words.pointers) + "];");
+    head.Line("void* pointers[" + std::to_string(words.count - words.pointers) + "];");
     head.Close("};");
     head.Line("");
     std::string text = std::string(kDeviceText) + kTeamText + head.text();
@@ -96,11 +100,14 @@ class Printer {
       const Stage& stage = schedule_.stages[i];
       const std::string number = std::to_string(i);
       body_.Open(i + 1 == stages ? "" : "if (blockIdx.x < a.first_blocks[" + std::to_string(i + 1) + "])");
-      const std::string block = i == 0 ? "blockIdx.x" : "(blockIdx.x - a.first_blocks[" + number + "])";
-      body_.Line("const Unit at = UnitOf<" + Number(stage.outer / stage.width) + ">(" + block + ");");
-      body_.Line("const long long row = at.row;");
-      body_.Line("const unsigned u = at.unit;");
-      body_.Line("if (row >= a.rows) return;");
+      const std::string first = "static_cast<unsigned>(a.first_blocks[" + number + "])";
+      const std::string block = i == 0 ? "blockIdx.x" : "(blockIdx.x - " + first + ")";
+      const std::string units = Number(stage.outer / stage.width);
+      // Rows and runs are counted in 32 bits: a launch has no more.
+      body_.Line("const unsigned n = " + block + " * blockDim.x + threadIdx.x;");
+      body_.Line("if (n >= static_cast<unsigned>(a.rows) * " + units + ") return;");
+      body_.Line("const unsigned row = n / " + units + ";");
+      body_.Line("const unsigned u = n % " + units + ";");
       PrintRow();
       stages_.PrintRun(stage);
       body_.Line("return;");
@@ -124,18 +131,20 @@ class Printer {
     for (size_t i = 0; i < program_.values.size(); ++i) {
       if (schedule_.used[i]) DeclareMemory(static_cast<int>(i));
     }
-    const std::string first = "static_cast<long long>(blockIdx.x) * teams";
-    const std::string step = "static_cast<long long>(gridDim.x) * teams";
-    body_.Open("for (long long first = " + first + "; first < a.rows; first += " + step + ")");
+    body_.Line("const unsigned rows = static_cast<unsigned>(a.rows);");
+    // Where a block has memory of its own there are fewer blocks than rows.
+    const bool again = schedule_.scratch_bytes > 0;
+    body_.Open(again ? "for (unsigned first = blockIdx.x * teams; first < rows; first += gridDim.x * teams)" : "");
+    if (!again) body_.Line("const unsigned first = blockIdx.x * teams;");
     // A team without a row repeats the last one, since all lanes of a warp must take part in what is added up.
-    body_.Line("const bool live = first + team < a.rows;");
-    body_.Line("const long long row = live ? first + team : a.rows - 1;");
+    body_.Line("const bool live = first + team < rows;");
+    body_.Line("const unsigned row = live ? first + team : rows - 1u;");
     PrintRow();
     for (size_t i = 0; i < program_.values.size(); ++i) {
       if (schedule_.used[i] && schedule_.homes[i] == Home::kLane) stages_.DeclareLane(static_cast<int>(i));
     }
     for (const Stage& stage : schedule_.stages) stages_.PrintStage(stage);
-    if (schedule_.shared_bytes + schedule_.scratch_bytes > 0) stages_.PrintWait();
+    if (again) stages_.PrintWait();
     body_.Close();
   }
 
@@ -156,32 +165,31 @@ class Printer {
                          [&](const ElementwiseValue& input) { return input.row_axes == mask; });
     };
     if (program_.row_axes == 2 && (masks(1) || masks(2))) {
-      body_.Line("const long long row0 = FirstAxis(row, a.inner_rows);");
-      body_.Line("const long long row1 = row - row0 * a.inner_rows;");
+      body_.Line("const long long row0 = FirstAxis(a.first_row + row, a.inner_rows);");
+      body_.Line("const long long row1 = a.first_row + row - row0 * a.inner_rows;");
     }
+    const uint32_t all = (1u << program_.row_axes) - 1;
     for (int i = 0; i < program_.inputs; ++i) {
       const ElementwiseValue& input = ValueAt(i);
       if (!schedule_.used[static_cast<size_t>(i)]) continue;
-      const std::string type = StoredType(input.type);
-      std::string line = "const " + type + "* const in" + std::to_string(i) + " = static_cast<const " + type +
-                         "*>(a.pointers[" + std::to_string(i) + "])";
-      if (input.row_axes != 0) {
-        const bool all = input.row_axes == (1u << program_.row_axes) - 1;
-        line += std::string(" + ") +
-                (all                   ? "row"
-                 : input.row_axes == 1 ? "row0"
-                                       : "row1") +
-                " * " + std::to_string(input.elements);
-      }
-      body_.Line(line + ";");
+      const std::string row = input.row_axes == all ? "row" : input.row_axes == 1 ? "row0" : "row1";
+      PrintRowAddress("const " + StoredType(input.type), "in", i, i, input.row_axes == 0 ? "" : row, input.elements);
     }
     for (size_t i = 0; i < program_.outputs.size(); ++i) {
       const ElementwiseValue& output = ValueAt(program_.outputs[i]);
-      const std::string type = StoredType(output.type);
-      body_.Line(type + "* const out" + std::to_string(i) + " = static_cast<" + type +
-                 "*>(const_cast<void*>(a.pointers[" + std::to_string(static_cast<size_t>(program_.inputs) + i) +
-                 "])) + row * " + std::to_string(output.elements) + ";");
+      const int number = static_cast<int>(i);
+      PrintRowAddress(StoredType(output.type), "out", number, program_.inputs + number, "row", output.elements);
     }
+  }
+
+  // Where all rows are and, by the same name without "all_", this one.
+  void PrintRowAddress(const std::string& type, const std::string& kind, int number, int pointer,
+                       const std::string& row, int64_t elements) {
+    const std::string name = kind + std::to_string(number);
+    body_.Line(type + "* const all_" + name + " = static_cast<" + type + "*>(a.pointers[" + std::to_string(pointer) +
+               "]);");
+    const std::string step = " + static_cast<unsigned long long>(" + row + ") * " + std::to_string(elements);
+    body_.Line(type + "* const " + name + " = all_" + name + (row.empty() ? "" : step) + ";");
   }
 
   const ElementwiseProgram& program_;
@@ -195,7 +203,7 @@ class Printer {
 
 ArgumentWords ArgumentWordsOf(const ElementwiseProgram& program, const Schedule& schedule) {
   ArgumentWords words{};
-  words.first_blocks = 3;
+  words.first_blocks = 4;
   words.pointers = words.first_blocks + (schedule.lanes > 0 ? 0 : schedule.stages.size());
   words.count = words.pointers + static_cast<size_t>(program.inputs) + program.outputs.size();
   return words;

@@ -11,8 +11,9 @@ namespace dpiframe::cuda {
 
 constexpr const char* kElementwiseKernelName = "dpiframe_elementwise";
 
-// What the printed kernel reads before anything else, as 64-bit words: rows (all of them, then along the second axis),
-// scratch memory, without teams the first block of each stage, then the addresses of inputs and outputs.
+// What the printed kernel reads before anything else, as 64-bit words: the launch's rows, rows along the second axis,
+// scratch memory, the number of the launch's first row, without teams the first block of each stage, then the addresses
+// of inputs and outputs. Those of inputs that have all row axes and of outputs are the first row's.
 struct ArgumentWords {
   size_t first_blocks;
   size_t pointers;

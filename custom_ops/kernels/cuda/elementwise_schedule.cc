@@ -5,6 +5,7 @@
 #include <string>
 #include <tuple>
 
+#include "divide_up.h"
 #include "elementwise_costs.h"
 #include "elementwise_homes.h"
 #include "elementwise_maps.h"
@@ -186,6 +187,7 @@ class Scheduler {
   // multiprocessor issue in turn, and what a single one waits for.
   double Cost() const {
     constexpr double kRows = 2048, kQuarters = 528, kLoadLatency = 500, kWaitLatency = 30, kShuffleLatency = 25;
+    constexpr double kShortBody = 8;
     const int lanes = std::max(schedule_.lanes, 1);
     double issued = 0;
     double latency = 0;
@@ -205,7 +207,9 @@ class Scheduler {
       }
       const double body = homes_.costs.count(KeyOf(stage)) != 0 ? homes_.costs.at(KeyOf(stage)) : 1;
       issued += rounds * (stage.width * body + 2) + 2 * shuffles;
-      latency += kLoadLatency * (1 + (rounds - 1) / 8) + kShuffleLatency * shuffles + (stage.waits ? kWaitLatency : 0);
+      const bool apart = body <= kShortBody && rounds <= kApartRounds && rounds * stage.width <= kApartRegisters;
+      latency += kLoadLatency * (apart ? 1 : 1 + (rounds - 1) / 8) + kShuffleLatency * shuffles;
+      latency += stage.waits ? kWaitLatency : 0;
     }
     const double warps = kRows * lanes / kWarpLanes / kQuarters;
     // Rows that neighbouring lanes read far from each other come in pieces of 16 bytes.
@@ -231,10 +235,15 @@ class Scheduler {
 }  // namespace
 
 int WidthFor(const ElementwiseProgram& program, int64_t elements, int lanes) {
-  int width = Divisor(elements, MaxWidth(program));
-  // All lanes take part before any takes more than one element.
-  while (width > 1 && elements / width < lanes) width /= 2;
-  return width;
+  const int most = Divisor(elements, MaxWidth(program));
+  if (lanes == 0) return most;
+  // As many lanes take part as there are elements for; of widths that leave a lane with as many, the largest.
+  const auto share = [&](int width) { return DivideUp(elements / width, lanes) * width; };
+  int best = most;
+  for (int width = most / 2; width >= 1; width /= 2) {
+    if (share(width) < share(best)) best = width;
+  }
+  return best;
 }
 
 Schedule MakeSchedule(const ElementwiseProgram& program, int lanes) { return Scheduler(program, lanes).Make(); }

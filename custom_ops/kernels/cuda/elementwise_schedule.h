@@ -17,6 +17,11 @@ constexpr int kWarpLanes = 32;
 constexpr int kMaxBlockThreads = 256;
 constexpr size_t kMaxSharedBytes = 48 << 10;  // of a block, without asking for more
 
+// The loads of so many rounds of a loop stand in front of all computation, where they fill no more than so many
+// registers.
+constexpr int64_t kApartRounds = 16;
+constexpr int64_t kApartRegisters = 64;
+
 // Where a value is kept.
 enum class Home {
   kNowhere,  // computed again by each reader, a reduction as a loop of its own

@@ -1,12 +1,12 @@
 #include "elementwise_stages.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 namespace dpiframe::cuda {
 namespace {
 
-constexpr int64_t kApartRounds = 16;     // whose loads may stand in front of all computation
-constexpr int64_t kApartRegisters = 64;  // that these loads may fill
 constexpr int64_t kFullyUnrolled = 8;
 constexpr int64_t kUnrolledValues = 256;  // of a program whose loops are unrolled: others compile long enough
 constexpr int64_t kRunRounds = 64;        // added up before they are added to the rest
@@ -27,6 +27,7 @@ std::string Across(const ElementwiseValue& value, const std::string& total, int 
 
 void StagePrinter::PrintRun(const Stage& stage) {
   body_.SetWidth(stage.width);
+  body_.SetRun(stage.outer);
   const Index unit = Index::Variable("u", stage.outer / stage.width);
   PrintLoads(ReadsOf(stage, unit));
   PrintOutputs(stage, unit);
@@ -102,7 +103,17 @@ std::vector<InputRead> StagePrinter::ReadsOf(const Stage& stage, const Index& un
     const int number = program_.outputs[static_cast<size_t>(output)];
     if (HomeOf(number) == Home::kNowhere) add(number);
   }
-  return reads;
+  return Distinct(reads);
+}
+
+// What several values read is read once.
+std::vector<InputRead> StagePrinter::Distinct(const std::vector<InputRead>& reads) {
+  std::set<std::pair<int, std::string>> found;
+  std::vector<InputRead> distinct;
+  for (const InputRead& read : reads) {
+    if (found.emplace(read.input, read.index.Key()).second) distinct.push_back(read);
+  }
+  return distinct;
 }
 
 void StagePrinter::PrintLoads(const std::vector<InputRead>& reads) {
@@ -139,7 +150,8 @@ void StagePrinter::PrintElements(const Stage& stage) {
     if (value.kind != ValueKind::kReduce) continue;
     std::string total = body_.Joined(value, totals[i]);
     if (schedule_.lanes > kWarpLanes) {
-      total = "AcrossBlock<" + RuleName(value.reduce) + ", " + std::to_string(schedule_.lanes) + ">(" + total + ")";
+      total = "AcrossBlock<" + RuleName(value.reduce) + ", " + std::to_string(schedule_.lanes) + ", " +
+              std::to_string(stage.values[i]) + ">(" + total + ")";
     } else {
       total = Across(value, total, schedule_.lanes, 1);
     }
@@ -151,7 +163,10 @@ void StagePrinter::PrintElements(const Stage& stage) {
 void StagePrinter::Keep(const Stage& stage, int number, const Index& unit) {
   const Parts parts = body_.PrintAnew(number, ElementOf(stage, unit));
   if (HomeOf(number) != Home::kLane) {
+    const std::string mine = body_.guard();
+    if (!mine.empty()) body_.Open("if (" + mine + ")");
     WriteMemory(number, unit.Times(stage.width), parts);
+    if (!mine.empty()) body_.Close();
     return;
   }
   const Parts places = body_.LanePlaces(number);
@@ -176,10 +191,15 @@ void StagePrinter::PrintOutputs(const Stage& stage, const Index& unit) {
       output_alignments_[static_cast<size_t>(output)] =
           std::min(16, stage.width * static_cast<int>(ScalarBytes(ValueAt(number).type)));
     }
-    if (schedule_.lanes > 0) body_.Open("if (live)");
-    body_.PrintWrite(ValueAt(number).type,
-                     "out" + std::to_string(output) + " + " + unit.Times(stage.width).AddressText(), parts, in_one);
-    if (schedule_.lanes > 0) body_.Close();
+    const std::string name = "out" + std::to_string(output) + " + ";
+    if (schedule_.lanes == 0) {
+      body_.PrintWrite(ValueAt(number).type, "all_" + name + ExpressionPrinter::RunElement(stage.width).AddressText(),
+                       parts, in_one);
+      continue;
+    }
+    body_.Open("if (live" + (body_.guard().empty() ? "" : " && " + body_.guard()) + ")");
+    body_.PrintWrite(ValueAt(number).type, name + unit.Times(stage.width).AddressText(), parts, in_one);
+    body_.Close();
   }
 }
 
@@ -228,7 +248,7 @@ void StagePrinter::PrintReduction(const Stage& stage) {
           const std::vector<InputRead> more = body_.ReadsOf(value.operands[0], mapped);
           reads.insert(reads.end(), more.begin(), more.end());
         });
-        return reads;
+        return Distinct(reads);
       },
       [&](const Index& unit) {
         for_each(unit, [&](size_t i, const ElementwiseValue& value, const auto& map, const Index& index) {
@@ -274,18 +294,18 @@ void StagePrinter::PrintShare(const Stage& stage, const Share& share, bool in_re
     body_.Open("");
     const std::string last = units.back().Text();
     if (share.guarded()) {
-      // Lanes without a unit in the last round load another lane's.
+      // Lanes without a unit in the last round take another lane's, and leave it out of what is added up and written:
+      // in a branch around all of it, the compiler would put the loads behind what others wait for.
       body_.Line("const unsigned last = min(" + last + ", " + Number(share.units - 1) + ");");
       units.back() = Index::Variable("last", share.units);
     }
     for (const Index& unit : units) PrintLoads(reads(unit));
     for (int64_t round = 0; round < rounds; ++round) {
-      const bool guarded = share.guarded() && round + 1 == rounds;
-      if (guarded) body_.Open("if (" + last + " < " + Number(share.units) + ")");
+      if (share.guarded() && round + 1 == rounds) body_.SetGuard(last + " < " + Number(share.units));
       body_.SetRound(Number(round));
       work(units[static_cast<size_t>(round)]);
-      if (guarded) body_.Close();
     }
+    body_.SetGuard("");
     body_.SetRound("k");
     body_.Close();
     return;

@@ -47,6 +47,7 @@ class StagePrinter {
   void PrintSingles(const Stage& stage);
   void PrintElements(const Stage& stage);
   std::vector<InputRead> ReadsOf(const Stage& stage, const Index& unit) const;
+  static std::vector<InputRead> Distinct(const std::vector<InputRead>& reads);
   void PrintLoads(const std::vector<InputRead>& reads);
   void PrintReduction(const Stage& stage);
   std::vector<Parts> PrintReductionStarts(const Stage& stage);

@@ -95,8 +95,8 @@ __device__ __forceinline__ T AcrossLanes(T value) {
   return value;
 }
 
-// The result of a block of kThreads.
-template <typename Rule, int kThreads, typename T>
+// The result of a block of kThreads. kRoom: a number of the place in the kernel; none may write where others read.
+template <typename Rule, int kThreads, int kRoom, typename T>
 __device__ __forceinline__ T AcrossBlock(T value) {
   constexpr int kWarps = kThreads / 32;
   alignas(16) __shared__ char memory[kWarps * sizeof(T)];
@@ -107,24 +107,7 @@ __device__ __forceinline__ T AcrossBlock(T value) {
   value = room[0];
 #pragma unroll
   for (int warp = 1; warp < kWarps; ++warp) value = Rule::Join(value, room[warp]);
-  __syncthreads();
   return value;
-}
-
-// The row and the run of elements in it, of kUnits runs, that a thread works on without teams.
-struct Unit {
-  long long row;
-  unsigned unit;
-};
-template <unsigned kUnits>
-__device__ __forceinline__ Unit UnitOf(unsigned long long block) {
-  const unsigned long long first = block * blockDim.x;
-  if ((first >> 31) == 0) {
-    const unsigned number = static_cast<unsigned>(first) + threadIdx.x;
-    return {number / kUnits, number % kUnits};
-  }
-  const unsigned number = static_cast<unsigned>(first % kUnits) + threadIdx.x;
-  return {static_cast<long long>(first / kUnits) + number / kUnits, number % kUnits};
 }
 
 // The number of the row along the first of two row axes.
