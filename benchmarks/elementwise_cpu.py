@@ -197,16 +197,19 @@ def layer_norm() -> Case:
             sub f32 64 : 0 6
             sum f32 1 : 7 0
             div f32 1 : 8 3
+            mul f32 64 : 7 7
+            sum f32 1 : 10 0
+            div f32 1 : 11 3
+            mul f32 1 : 9 9
+            sub f32 1 : 12 13
+            relu f32 1 : 14
+            add f32 1 : 15 4
+            sqrt f32 1 : 16
             sub f32 64 : 7 9
-            mul f32 64 : 10 10
-            sum f32 1 : 11 0
-            div f32 1 : 12 3
-            add f32 1 : 13 4
-            sqrt f32 1 : 14
-            div f32 64 : 10 15
-            mul f32 64 : 16 1
-            add f32 64 : 17 2
-            output 18
+            div f32 64 : 18 17
+            mul f32 64 : 19 1
+            add f32 64 : 20 2
+            output 21
             """
         ),
         {"scale": weight(64), "bias": weight(64)},

@@ -230,12 +230,13 @@ def _layer_normalization(n: Operands) -> Expr:
     n.only_first_output()
     x = wide(n.row())
     axes = list(range(n.axis(n.attribute("axis", -1)), len(x.sizes)))
-    # The mean's own error is the same for a whole row: centring again takes it away, which matters where elements are
-    # large and near each other.
+    # The mean's own error is the same for a whole row. What it leaves is found in the same pass as the squares, and
+    # taken away: that matters where elements are large and near each other.
     nearly = x - mean(x, axes)
-    centred = nearly - mean(nearly, axes)
-    deviation = sqrt(mean(centred * centred, axes) + n.attribute("epsilon", 1e-5))
-    y = centred / deviation * n.wide(1)
+    rest = mean(nearly, axes)
+    variance = n.lines.apply("relu", mean(nearly * nearly, axes) - rest * rest)
+    deviation = sqrt(variance + n.attribute("epsilon", 1e-5))
+    y = (nearly - rest) / deviation * n.wide(1)
     return n.lines.cast(n.kind, y + n.wide(2) if n.has(2) else y)
 
 
