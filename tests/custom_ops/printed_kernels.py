@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpiframe.custom_ops.elementwise_operators import NUMPY_TYPES
-from dpiframe.graph_passes.elementwise.program import Const, parse_program
+from dpiframe.graph_passes.elementwise.program import Const, elements, parse_program
 
 SHIM = Path(__file__).with_name("cuda_on_cpu.h")
 ASSEMBLY = {
@@ -90,15 +90,28 @@ class CpuKernel:
         name = re.sub(r"\W", "_", f"kernel_{lanes}_{int(vectors)}_{abs(hash(text))}")
         self.library = compile_for_cpu(source, folder, name)
 
-    def run(self, inputs: Sequence[np.ndarray], backwards: bool = False) -> list[np.ndarray]:
-        """backwards: the last thread has the first turn, which shows where threads should have waited."""
+    def run(self, inputs: Sequence[np.ndarray], backwards: bool = False, most_rows: int = 0) -> list[np.ndarray]:
+        """backwards: the last thread has the first turn, which shows where threads should have waited. most_rows: of a
+        launch, 0 for all."""
         axes = row_axes(self.text, inputs)
         rows = int(np.prod(axes))
         outputs = [aligned(output) for output in empty_outputs(self.text, axes)]
-        if rows == 0:
-            return outputs
         # without vectors, addresses need suit single elements only
         given = [aligned(array, 0 if self.vectors else array.itemsize) for array in inputs]
+        most = most_rows or max(rows, 1)
+        for first in range(0, rows, most):
+            self.launch(given, outputs, axes, first, min(rows - first, most), backwards)
+        return outputs
+
+    def launch(
+        self,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+        axes: Sequence[int],
+        first_row: int,
+        rows: int,
+        backwards: bool,
+    ) -> None:
         lanes, stages = self.schedule["lanes"], self.schedule["stages"]
         threads = max(64, lanes)
         firsts: list[int] = []
@@ -113,8 +126,13 @@ class CpuKernel:
                 blocks = min(blocks, 3)  # fewer than there are rows for, so that teams take several
         scratch = np.zeros(blocks * (threads // max(lanes, 1)) * self.schedule["scratch_bytes"] + 64, np.uint8)
         scratch = aligned(scratch)
-        words = [rows, axes[-1], scratch.ctypes.data, 0, *firsts]
-        words += [array.ctypes.data for array in (*given, *outputs)]
+        words = [rows, axes[-1], scratch.ctypes.data, first_row, *firsts]
+        program = parse_program(self.text)
+        for value, array in zip(program.inputs, inputs, strict=True):
+            whole = value.mask == "x" * program.rows
+            words.append(array.ctypes.data + (first_row * elements(value.sizes) * array.itemsize if whole else 0))
+        for number, array in zip(program.outputs, outputs, strict=True):
+            sizes = getattr(program.values[number], "sizes", ())
+            words.append(array.ctypes.data + first_row * elements(sizes) * array.itemsize)
         buffer = (ctypes.c_uint64 * len(words))(*words)
         self.library.run_on_cpu(blocks, threads, buffer, backwards)
-        return outputs

@@ -27,8 +27,8 @@ def check(case: Case, folder: Path, lanes: int, vectors: bool = True) -> None:
     kernel = CpuKernel(kernels, case.program, folder, lanes, vectors)
     outputs = kernel.run(case.inputs)
     elementwise_reference.compare(case.program, case.inputs, outputs)
-    for output, backwards in zip(outputs, kernel.run(case.inputs, backwards=True), strict=True):
-        assert output.tobytes() == backwards.tobytes()
+    for other in (kernel.run(case.inputs, backwards=True), kernel.run(case.inputs, most_rows=7)):
+        assert [output.tobytes() for output in outputs] == [output.tobytes() for output in other]
 
 
 def test_random_programs(tmp_path: Path) -> None:
