@@ -187,7 +187,7 @@ class Scheduler {
   // multiprocessor issue in turn, and what a single one waits for.
   double Cost() const {
     constexpr double kRows = 2048, kQuarters = 528, kLoadLatency = 500, kWaitLatency = 30, kShuffleLatency = 25;
-    constexpr double kShortBody = 8;
+    constexpr double kShortLoop = 128;
     const int lanes = std::max(schedule_.lanes, 1);
     double issued = 0;
     double latency = 0;
@@ -207,7 +207,8 @@ class Scheduler {
       }
       const double body = homes_.costs.count(KeyOf(stage)) != 0 ? homes_.costs.at(KeyOf(stage)) : 1;
       issued += rounds * (stage.width * body + 2) + 2 * shuffles;
-      const bool apart = body <= kShortBody && rounds <= kApartRounds && rounds * stage.width <= kApartRegisters;
+      const bool apart =
+          rounds * body <= kShortLoop && rounds <= kApartRounds && rounds * stage.width <= kApartRegisters;
       latency += kLoadLatency * (apart ? 1 : 1 + (rounds - 1) / 8) + kShuffleLatency * shuffles;
       latency += stage.waits ? kWaitLatency : 0;
     }
