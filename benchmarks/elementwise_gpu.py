@@ -124,7 +124,7 @@ def plot(rows: Sequence[Mapping[str, object]], path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     batches = sorted({int(str(row["batch"])) for row in rows})
     names = list(dict.fromkeys(str(row["case"]) for row in rows))
@@ -138,7 +138,11 @@ def plot(rows: Sequence[Mapping[str, object]], path: Path) -> None:
                 i + (place - len(peers) / 2 + 0.5) * 0.8 / len(peers) for i, name in enumerate(names) if name in own
             ]
             axis.bar(places, [own[name] for name in names if name in own], 0.8 / len(peers), label=peer)
-        axis.set(ylabel="device time, µs", title=f"batch {batch}")
+        axis.set(ylabel="device time, µs", title=f"batch {batch}", yscale="log")
+        axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+        axis.yaxis.set_minor_locator(ticker.NullLocator())
+        axis.set_ylim(bottom=1)
         axis.set_xticks(range(len(names)), names, rotation=40, ha="right")
         axis.grid(alpha=0.3, axis="y")
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right upper")
