@@ -153,7 +153,12 @@ def _measure(calls: dict[Key, Callable[[], object]], results: dict[Key, Result],
         return run
 
     runs = {f"{name} {precision}": finished(calls[name, precision]) for name, precision in calls}
-    times = time_in_turns(runs, seconds, TURN_SECONDS, MIN_ROUNDS, pause=0)
+    try:
+        times = time_in_turns(runs, seconds, TURN_SECONDS, MIN_ROUNDS, pause=0)
+    except Exception as error:  # whoever broke the process's device was refused before, and is named
+        for result in results.values():
+            result.setdefault("refusal", f"not measured: {_reason(error)}")
+        return list(results.values())
     for (name, precision), result in results.items():
         taken = times.get(f"{name} {precision}")
         if taken is not None:

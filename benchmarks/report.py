@@ -176,14 +176,17 @@ def precisions(rows: Rows) -> str:
 
 
 def refusals(rows: Rows) -> str:
-    """Who could not run what, in their own words."""
-    reasons: dict[tuple[str, str], int] = {}
+    """Who could not run what, in their own words, without the advice that follows."""
+    found: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row["refusal"]:
-            key = (row["provider"], row["refusal"])
-            reasons[key] = reasons.get(key, 0) + 1
+            key = (row["provider"], row["refusal"].split(" Search for ")[0])
+            found.setdefault(key, []).append(f"{NAMES[row['model']]} {row['dataset']} {row['dim']}/{row['hidden']}")
     return "\n".join(
-        f"- {provider} refuses {count} configurations: {reason}" for (provider, reason), count in reasons.items()
+        f"- {len(where)} configurations gave no numbers ({', '.join(where)}): {reason}"
+        if provider == "all"
+        else f"- {provider} refuses {len(where)} configurations: {reason}"
+        for (provider, reason), where in found.items()
     )
 
 
@@ -197,6 +200,18 @@ def ablation_gpu(rows: Rows) -> str:
             cells.append(f"{us(row):.0f}" if row and row["median_us"] else "refused")
         lines.append([provider, *cells])
     return f"{about(rows)}\n\n" + table(["µs", *NAMES.values()], lines) + "\n\n" + refusals(rows)
+
+
+def quick_gpu(rows: Rows) -> str:
+    """Each configuration's times, all providers and precisions."""
+    settings = list(dict.fromkeys(map(setting, rows)))
+    lines = []
+    for provider, precision in dict.fromkeys((row["provider"], row["precision"]) for row in rows):
+        own = {setting(row): row for row in rows if (row["provider"], row["precision"]) == (provider, precision)}
+        cells = [f"{us(own[one]):.0f}" if one in own and own[one]["median_us"] else "refused" for one in settings]
+        lines.append([f"{provider}, {precision}", *cells])
+    header = ["µs", *(f"{NAMES[one[0]]}, {one[1]}" for one in settings)]
+    return f"{about(rows)}\n\n{table(header, lines)}"
 
 
 def scaling_gpu(rows: Rows) -> str:
@@ -247,6 +262,7 @@ def end_to_end_cpu(rows: Rows) -> str:
 SECTIONS: dict[str, Callable[[Rows], str]] = {
     "end_to_end_gpu": end_to_end_gpu,
     "modes_gpu": ablation_gpu,
+    "quick_gpu": quick_gpu,
     "ablation_gpu": ablation_gpu,
     "scaling_gpu": scaling_gpu,
     "accuracy_cuda": accuracy,
