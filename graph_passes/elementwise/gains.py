@@ -27,7 +27,7 @@ _KERNELS = {"Mish": 3, "HardSwish": 2, "Celu": 2, "ReduceLogSum": 2}
 
 def absorbed(node: Node, accepted: Container[int], provider: str) -> bool:
     """ONNX Runtime fuses the node into the matrix product before it: on a CPU an activation, and the addition of
-    weights."""
+    weights, to what has two axes."""
     if provider != "cpu":
         return False
     if node.op in _GEMM_ACTIVATIONS:
@@ -35,14 +35,24 @@ def absorbed(node: Node, accepted: Container[int], provider: str) -> bool:
         if producer is None or id(producer) in accepted:
             return False
         if producer.op == "Add":
-            return absorbed(producer, accepted, provider)
+            return _is_matrix(node.inputs[0]) and absorbed(producer, accepted, provider)
         return producer.op in ("Gemm", "Conv")
     if node.op == "Add":
         for product, weights in (node.inputs, node.inputs[::-1]):
             producer = _only_producer(product)
             if producer is not None and producer.op == "MatMul" and id(producer) not in accepted:
-                return isinstance(weights, gs.Constant) and isinstance(producer.inputs[1], gs.Constant)
+                constant = isinstance(weights, gs.Constant) and isinstance(producer.inputs[1], gs.Constant)
+                return constant and (_is_matrix(product) or _is_fixed(product))
     return False
+
+
+def _is_matrix(tensor: gs.Tensor) -> bool:
+    return tensor.shape is None or len(tensor.shape) == 2
+
+
+def _is_fixed(tensor: gs.Tensor) -> bool:
+    """All of its sizes are known: then ONNX Runtime lays out what has more axes as a matrix."""
+    return all(isinstance(size, int) for size in tensor.shape)
 
 
 def kernels(nodes: Sequence[Node], provider: str) -> int:

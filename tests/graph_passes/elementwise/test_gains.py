@@ -77,6 +77,12 @@ def test_what_a_product_takes_in_on_a_cpu(text: str, want: list[str]) -> None:
     assert left_out(parse(f"(float[b,8] x) => (float[b,8] y) {{ {text} }}", w=W, v=floats(8))) == want
 
 
+@pytest.mark.parametrize(("batch", "want"), [("b", []), ("5", ["a"])])
+def test_a_product_of_more_axes_takes_a_bias_in_only_where_all_sizes_are_known(batch: str, want: list[str]) -> None:
+    text = f"(float[{batch},3,8] x) => (float[{batch},3,8] y) {{ g = MatMul(x, w) a = Add(g, v) y = Tanh(a) }}"
+    assert left_out(parse(text, w=W, v=floats(8))) == want
+
+
 def test_an_activation_after_a_product_that_is_in_the_group_itself() -> None:
     """A Gemm with one column and its Sigmoid go together."""
     model = parse("(float[b,8] x) => (float[b,1] y) { g = Gemm(x, w) y = Sigmoid(g) }", w=floats(8, 1))
