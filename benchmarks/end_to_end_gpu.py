@@ -23,7 +23,7 @@ import torch
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.configurations import MODELS, Configuration, paper, schema_of  # noqa: F401
+from benchmarks.configurations import MODELS, Configuration, paper
 from benchmarks.gpu_floor import floors
 from benchmarks.gpu_workers import Result, Task, run_waves
 from benchmarks.harness import RESULTS
