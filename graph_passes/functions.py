@@ -15,6 +15,7 @@ DOMAIN = "dpiframe"
 DOMAIN_VERSION = 1
 POOL_SIZE = 64
 """How many names of each op the library registers: NAME, NAME_1 ... NAME_63."""
+_DEFINED_BY_TYPE = {"Gelu"}
 MIN_IR_VERSION = 8
 """Model-local functions came with IR version 8."""
 
@@ -32,8 +33,12 @@ def add_function(
 ) -> str:
     """Put a function of this body into the model, or find the equal one that is there. Returns its name.
 
+    In the body, operators that ONNX defines by a function of their operands' types are that function: a function's
+    values have no types, and onnx.reference couldn't find it.
+
     Raises PoolExhaustedError where all of the op's names are taken by other bodies.
     """
+    nodes = [part for node in nodes for part in _spelled_out(node, bench.opset)]
     opset = [helper.make_opsetid("", bench.opset)]
     if any(node.domain == DOMAIN for node in nodes):
         opset.append(helper.make_opsetid(DOMAIN, DOMAIN_VERSION))
@@ -50,6 +55,26 @@ def add_function(
         if known == function:
             return name
     raise PoolExhaustedError(f"all {POOL_SIZE} names of {op} are taken")
+
+
+def _spelled_out(node: onnx.NodeProto, opset: int) -> list[onnx.NodeProto]:
+    """The node, or the nodes of ONNX's definition. That casts its constants to the operand's type, so that it is the same
+    for all types."""
+    if node.domain or node.op_type not in _DEFINED_BY_TYPE:
+        return [node]
+    schema = onnx.defs.get_schema(node.op_type, opset)
+    any_type = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None).SerializeToString()
+    text = schema.get_context_dependent_function(node.SerializeToString(), [any_type])
+    function = onnx.FunctionProto.FromString(text)
+    names = dict(zip((*function.input, *function.output), (*node.input, *node.output), strict=False))
+    parts = []
+    for part in function.node:
+        found = onnx.NodeProto()
+        found.CopyFrom(part)
+        for values in (found.input, found.output):
+            values[:] = [names.get(name, f"{node.output[0]}_{name}") for name in values]
+        parts.append(found)
+    return parts
 
 
 def calls(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from dpiframe.graph_passes.functions import (
 )
 from dpiframe.graph_passes.graphs import Node
 from dpiframe.graph_passes.workbench import Workbench
-from tests.graph_passes.harness import OP, agree, fuse_all, ids, op_types, parse, table
+from tests.graph_passes.harness import FP32_TOLERANCE, OP, agree, fuse_all, ids, op_types, optimize, parse, table
 
 
 def bench(functions: str = "", imports: str = "") -> Workbench:
@@ -116,3 +116,17 @@ def test_calls_walks_into_subgraphs() -> None:
 def test_is_fused() -> None:
     assert is_fused(Node(OP, domain=DOMAIN))
     assert not is_fused(Node(OP))
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+@pytest.mark.parametrize("provider", ["cpu", "cuda"])
+def test_what_onnx_defines_by_types_is_spelled_out_for_the_reference(approximate: str, provider: str) -> None:
+    model = parse(
+        f"""(float[b,3,8] x) => (float[b,3,4] y) {{
+            p = MatMul(x, w)  a = Add(p, v)  g = Gelu<approximate="{approximate}">(a)  y = Mul(g, a) }}""",
+        w=table(8, 4), v=table(1, 4)[0],
+    )  # fmt: skip
+    result = optimize(model, provider=provider)
+    assert result.fused
+    assert "Gelu" not in {op for f in result.model.functions for _, op in calls(f.node)}
+    agree(model, result, {"x": table(5, 24).reshape(5, 3, 8)}, tolerance=FP32_TOLERANCE)
