@@ -72,22 +72,27 @@ void AddProducts(const GemmProgram& program, const float* a, const float* weight
   }
 }
 
+// Of a run of columns.
+int64_t TasksAcross(const GemmProgram& program) { return (program.run_columns() + kTaskColumns - 1) / kTaskColumns; }
+
 }  // namespace
 
 int64_t GemmTaskCount(const GemmProgram& program, int64_t m) {
-  return (m + kTaskRows - 1) / kTaskRows * ((program.n + kTaskColumns - 1) / kTaskColumns);
+  return (m + kTaskRows - 1) / kTaskRows * TasksAcross(program) * program.runs();
 }
 
 void RunGemmTask(const GemmProgram& program, const GemmCall& call, int64_t task) {
-  const int64_t across = (program.n + kTaskColumns - 1) / kTaskColumns;
-  const int64_t first_row = task / across * kTaskRows, column = task % across * kTaskColumns;
+  const int64_t across = TasksAcross(program);
+  const int64_t first_row = task / (across * program.runs()) * kTaskRows, run = task / across % program.runs();
+  const int64_t in_run = task % across * kTaskColumns, column = run * program.run_columns() + in_run;
   const int64_t end_row = std::min(first_row + kTaskRows, call.m);
-  const int64_t columns = std::min(kTaskColumns, program.n - column);
+  const int64_t columns = std::min(kTaskColumns, program.run_columns() - in_run);
+  const float* const a = call.a + program.begins[static_cast<size_t>(run)];
   float sums[kTaskRows][kTaskColumns] = {};
   for (int64_t begin = 0; begin < program.k; begin += kBlock) {
     const int64_t end = std::min(begin + kBlock, program.k);
     for (int64_t row = first_row; row < end_row; ++row) {
-      AddProducts(program, call.a + row * program.k, call.weight, column, columns, begin, end, sums[row - first_row]);
+      AddProducts(program, a + row * program.row, call.weight, column, columns, begin, end, sums[row - first_row]);
     }
   }
   for (int64_t row = first_row; row < end_row; ++row) {

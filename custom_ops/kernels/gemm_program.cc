@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kMaxSize = int64_t{1} << 20;  // of K and N
 constexpr int64_t kMaxLeftAxes = 8;
+constexpr size_t kMaxRuns = 128;
 constexpr size_t kMaxSteps = 16;
 constexpr int64_t kMaxOperands = 16;
 
@@ -88,10 +89,31 @@ class GemmParser {
     program_.k = reader_.Integer("K", 1, kMaxSize);
     program_.n = reader_.Integer("N", 1, kMaxSize);
     reader_.EndLine();
-    if (!reader_.NextLineIs("left")) return;
-    reader_.NextLine("left");
-    reader_.Literal("left");
-    program_.left_axes = static_cast<int>(reader_.Integer("axes of A", 1, kMaxLeftAxes));
+    if (reader_.NextLineIs("left")) {
+      reader_.NextLine("left");
+      reader_.Literal("left");
+      program_.left_axes = static_cast<int>(reader_.Integer("axes of A", 1, kMaxLeftAxes));
+      reader_.EndLine();
+    }
+    program_.row = program_.k;
+    if (reader_.NextLineIs("runs")) {
+      ParseRuns();
+    } else {
+      program_.begins = {0};
+    }
+  }
+
+  void ParseRuns() {
+    reader_.NextLine("runs");
+    reader_.Literal("runs");
+    program_.row = reader_.Integer("values of a row", program_.k, kMaxSize);
+    do {
+      if (program_.begins.size() == kMaxRuns) reader_.Fail("is a run too many: there may be 128");
+      program_.begins.push_back(reader_.Integer("beginning", 0, program_.row - program_.k));
+    } while (!reader_.LineDone());
+    if (program_.n % program_.runs() != 0) {
+      reader_.Fail("is the last of " + std::to_string(program_.runs()) + " runs, which N is not divided into");
+    }
     reader_.EndLine();
   }
 

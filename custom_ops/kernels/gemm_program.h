@@ -31,10 +31,15 @@ struct GemmProgram {
   bool transposed;  // the weight is [K, N] instead of [N, K]
   int64_t k;
   int64_t n;
-  int left_axes = 1;  // of A, the last ones, that make up K
+  int left_axes = 1;  // of A, the last ones, that make up a row
+  int64_t row;        // values of a row of A: K, or more where a product takes a part of it
+  // N is divided into as many equal runs of columns, each of which multiplies the K values of a row from here on.
+  std::vector<int64_t> begins;
   std::vector<GemmProgramStep> steps;
   std::vector<GemmOperand> operands;  // of inputs 2, 3, ...
 
+  int64_t runs() const { return static_cast<int64_t>(begins.size()); }
+  int64_t run_columns() const { return n / runs(); }
   size_t input_count() const { return kFirstOperand + operands.size(); }
 };
 

@@ -71,12 +71,12 @@ GemmNode::Call GemmNode::Read(NodeCall* from) const {
   const NodeTensor a = Input(from, 0);
   TensorShape shape = a.shape;
   const size_t left_axes = static_cast<size_t>(program_.left_axes);
-  if (shape.rank < left_axes || shape.rank > TensorShape::kMaxRank || LastSizes(shape, left_axes) != program_.k) {
+  if (shape.rank < left_axes || shape.rank > TensorShape::kMaxRank || LastSizes(shape, left_axes) != program_.row) {
     FailAtInput(0, "has shape " + ShapeText(shape) + ", but the program says that its last " +
                        (left_axes == 1 ? "axis is " : std::to_string(left_axes) + " axes are ") +
-                       std::to_string(program_.k));
+                       std::to_string(program_.row));
   }
-  call.m = static_cast<int64_t>(shape.elements) / program_.k;
+  call.m = static_cast<int64_t>(shape.elements) / program_.row;
   if (call.m > kMaxRows) FailAtInput(0, "has more rows than 2^30");
   call.a = static_cast<const float*>(a.data);
   call.weight = constant_weight_;

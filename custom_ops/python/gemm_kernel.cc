@@ -23,12 +23,12 @@ class PyGemmProgram {
   explicit PyGemmProgram(const std::string& text) : program_(dpiframe::ParseGemmProgram(text)) {}
 
   Array Run(const Array& a, const Array& weight, const std::vector<Array>& operands, int threads) const {
-    if (a.ndim() < 1 || a.shape(a.ndim() - 1) != program_.k) throw std::invalid_argument("a has another K");
+    if (a.ndim() < 1 || a.shape(a.ndim() - 1) != program_.row) throw std::invalid_argument("a has other rows");
     if (weight.size() != program_.k * program_.n) throw std::invalid_argument("the weight has another size");
     if (operands.size() != program_.operands.size()) {
       throw std::invalid_argument("the program takes " + std::to_string(program_.operands.size()) + " operands");
     }
-    const int64_t m = a.size() / program_.k;
+    const int64_t m = a.size() / program_.row;
     std::vector<const float*> addresses;
     for (size_t i = 0; i < operands.size(); ++i) {
       if (operands[i].size() != dpiframe::GemmOperandElements(program_.operands[i], m, program_.n)) {

@@ -33,8 +33,13 @@ def gemm_body(program: GemmProgram, rank: int) -> list[onnx.NodeProto]:
     """The nodes that compute the program for a left operand of this rank, from `body_inputs` to `OUTPUT`."""
     body = _Body()
     steps = list(program.steps)
-    left = body.flattened("a", rank - program.left_axes, program.k) if program.left_axes > 1 else "a"
-    if rank - program.left_axes == 1:
+    leading = rank - program.left_axes
+    left = body.flattened("a", leading, program.row_size) if program.left_axes > 1 else "a"
+    if program.takes_parts and len(program.begins) == 1:
+        left = body.part(left, leading, program.begins[0], program.k)
+    if len(program.begins) > 1:
+        value = body.products_of_parts(program, left, leading)
+    elif leading == 1:
         inputs = [left, "w"]
         if steps and steps[0].op == "add" and steps[0].kind == "vector":
             inputs.append(f"operand_{steps.pop(0).input}")
@@ -58,8 +63,28 @@ class _Body:
 
     def flattened(self, name: str, leading: int, k: int) -> str:
         """The last axes as one."""
-        target = numpy_helper.from_array(np.array([0] * leading + [k], np.int64))
-        return self.node("Reshape", name, self.node("Constant", value=target))
+        return self.node("Reshape", name, self.integers([0] * leading + [k]))
+
+    def integers(self, values: list[int] | list[list[int]]) -> str:
+        return self.node("Constant", value=numpy_helper.from_array(np.array(values, np.int64)))
+
+    def part(self, name: str, axis: int, begin: int, size: int) -> str:
+        bounds = [self.integers([value]) for value in (begin, begin + size, axis)]
+        return self.node("Slice", name, *bounds)
+
+    def products_of_parts(self, program: GemmProgram, left: str, leading: int) -> str:
+        """Each run's values [..., runs, 1, K] times its columns [runs, K, columns], and these side by side again."""
+        runs = len(program.begins)
+        columns = program.n // runs
+        index = [[begin + i for i in range(program.k)] for begin in program.begins]
+        picked = self.node("Gather", left, self.integers(index), axis=leading)
+        rows = self.node("Unsqueeze", picked, self.integers([leading + 1]))
+        if program.layout == "nk":
+            apart, order = [runs, columns, program.k], [0, 2, 1]
+        else:
+            apart, order = [program.k, runs, columns], [1, 0, 2]
+        weights = self.node("Transpose", self.node("Reshape", "w", self.integers(apart)), perm=order)
+        return self.flattened(self.node("MatMul", rows, weights), leading, program.n)
 
     def step(self, step: Step, value: str) -> str:
         if step.op in _PLAIN:

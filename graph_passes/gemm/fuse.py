@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
+import numpy as np
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_function
 from dpiframe.graph_passes.gemm.body import MIN_OPSET, OUTPUT, body_inputs, gemm_body
+from dpiframe.graph_passes.gemm.bundle import Bundle, bundle_constants, bundle_program, find_bundles
 from dpiframe.graph_passes.gemm.epilogue import Operation, addition, following
 from dpiframe.graph_passes.gemm.product import NotSupportedError, Product, match_product
 from dpiframe.graph_passes.gemm.program import MAX_STEPS, GemmProgram, Step
@@ -22,11 +26,13 @@ class FuseGemm(Pass):
     """A product, its bias, its activation and what else is done to its elements, as one node (CUDA only).
 
     1. The product is a Gemm or MatMul with a constant float32 weight, in either layout, of any leading axes (P2); its
-       left operand may be flattened for it (P7).
+       left operand may be flattened for it, or be a part of rows (P7).
     2. Vectors, columns and matrices of the product's shape are added, subtracted and multiplied: biases, residual adds,
        gates, a cross layer's x0 * (x W + b) + x with the bias in either place (P21).
     3. Activations: Relu, LeakyRelu, PRelu, Sigmoid, Tanh, Gelu, x * Sigmoid(x).
     4. A BatchNormalization is a scale and a shift (P18).
+    5. Products that share their left operand, or take parts of the same rows, and are followed by the same operations
+       with constants, are one product: experts, tasks' heads, projections, pairs of fields (P12, P26, P28).
 
     Left alone: products with one column, which chains of other operators take in, what reads a product twice, and
     operands that are ready only after more products than it takes to get here: the product would wait for them.
@@ -41,6 +47,8 @@ class FuseGemm(Pass):
             return report
         outputs = bench.output_ids()
         for graph in bench.graphs():
+            if bench.opset >= MIN_OPSET:
+                _bundle(graph, bench, outputs, report)
             depth = product_depths(graph)
             for node in list(graph.nodes):
                 try:
@@ -63,11 +71,85 @@ def product_depths(graph: gs.Graph) -> dict[int, int]:
     return depth
 
 
+def _bundle(graph: gs.Graph, bench: Workbench, outputs: set[int], report: PassReport) -> None:
+    """Bundles, and bundles of products that read parts of what these give."""
+    while bundles := list(find_bundles(graph, outputs)):
+        for bundle in bundles:
+            try:
+                _replace_bundle(graph, bench, bundle, report)
+            except PoolExhaustedError as refusal:
+                report.refuse(node_label(bundle.members[0].product.node), str(refusal))
+                return
+        tidy(graph)
+
+
+def _replace_bundle(graph: gs.Graph, bench: Workbench, bundle: Bundle, report: PassReport) -> None:
+    program, first = bundle_program(bundle, bench.precision), bundle.members[0]
+    result, source, leading = first.result, first.part.source, first.part.leading
+    constants = [
+        gs.Constant(bench.new_name(f"{result.name}_{name}"), values)
+        for name, values in zip(body_inputs(program)[1:], bundle_constants(bundle), strict=True)
+    ]
+    whole = gs.Variable(
+        bench.new_name(f"{result.name}_side_by_side"), result.dtype, [*source.shape[:leading], program.n]
+    )
+    label = _append(graph, bench, program, [source, *constants], whole)
+    ones = list(range(leading, len(result.shape) - 1))
+    if ones:
+        name = bench.new_name(f"{whole.name}_view")
+        view = gs.Variable(name, whole.dtype, [*result.shape[:-1], program.n])
+        graph.nodes.append(Node("Unsqueeze", name=name, inputs=[whole, _integers(bench, name, ones)], outputs=[view]))
+        whole = view
+    _divide(graph, bench, whole, bundle)
+    detach(node for member in bundle.members for node in member.nodes)
+    also = f" with {', '.join(node.op for node in first.nodes[1:])}" if first.nodes[1:] else ""
+    report.changes.append(f"{label}: {len(bundle.members)} products of the same rows{also}")
+
+
+def _divide(graph: gs.Graph, bench: Workbench, whole: gs.Tensor, bundle: Bundle) -> None:
+    """The members' results as parts of a whole.
+
+    Each as a slice of its own where chains take these in, so that none of them waits for what another one takes in;
+    by one node where a kernel has to do it, or one chain follows all members.
+    """
+    axis = len(whole.shape) - 1
+    results = [member.result for member in bundle.members]
+    if bundle.cut or not bundle.absorbed:
+        name = bench.new_name(f"{whole.name}_split")
+        split = Node("Split", name=name, attrs={"axis": axis}, inputs=[whole, _integers(bench, name, bundle.columns)])
+        nodes = [split] * len(results)
+    else:
+        nodes = []
+        for result, n, end in zip(results, bundle.columns, accumulate(bundle.columns), strict=True):
+            name = bench.new_name(f"{result.name}_slice")
+            bounds = [_integers(bench, name, [value]) for value in (end - n, end, axis)]
+            nodes.append(Node("Slice", name=name, inputs=[whole, *bounds]))
+    graph.nodes.extend(dict.fromkeys(nodes))
+    for result, node in zip(results, nodes, strict=True):
+        set_producer(result, node, gs.Variable(bench.new_name(result.name), result.dtype, result.shape))
+
+
+def _integers(bench: Workbench, name: str, values: list[int]) -> gs.Constant:
+    return gs.Constant(bench.new_name(f"{name}_integers"), np.array(values, np.int64))
+
+
+def _append(graph: gs.Graph, bench: Workbench, program: GemmProgram, inputs: list[gs.Tensor], result: gs.Tensor) -> str:
+    """A FusedGemm that gives a result, which another node may have given before; returns its name."""
+    body = gemm_body(program, len(inputs[0].shape))
+    name = add_function(bench, OP, body_inputs(program), [OUTPUT], body, ["program"])
+    label = bench.new_name(f"{OP}_{result.name}")
+    fused = Node(name, name=label, attrs={"program": str(program)}, inputs=inputs, domain=DOMAIN)
+    graph.nodes.append(fused)
+    set_producer(result, fused, gs.Variable(bench.new_name(result.name), result.dtype, result.shape))
+    return label
+
+
 def _replace(graph: gs.Graph, bench: Workbench, product: Product, chain: Chain, report: PassReport) -> None:
     if bench.opset < MIN_OPSET:
         raise NotSupportedError(f"opset {bench.opset} is older than {MIN_OPSET}: convert the model first")
     operations, nodes, result = chain
-    inputs = [product.left, product.weight]
+    left = product.left
+    inputs = [left.source, product.weight]
     steps = []
     for operation in operations:
         if operation.operand is None:
@@ -75,13 +157,8 @@ def _replace(graph: gs.Graph, bench: Workbench, product: Product, chain: Chain, 
             continue
         steps.append(Step(operation.op, operation.kind, len(inputs)))
         inputs.append(_stored(bench, operation.operand))
-    program = GemmProgram(bench.precision, product.layout, product.k, product.n, tuple(steps), product.left_axes)
-    body = gemm_body(program, len(product.left.shape))
-    name = add_function(bench, OP, body_inputs(program), [OUTPUT], body, ["program"])
-    label = bench.new_name(f"{OP}_{result.name}")
-    fused = Node(name, name=label, attrs={"program": str(program)}, inputs=inputs, domain=DOMAIN)
-    graph.nodes.append(fused)
-    set_producer(result, fused, gs.Variable(bench.new_name(result.name), result.dtype, result.shape))
+    form = (product.layout, product.k, product.n, tuple(steps), left.left_axes, left.row, (left.begin,))
+    label = _append(graph, bench, GemmProgram(bench.precision, *form), inputs, result)
     detach([product.node, *nodes])
     also = f" with {', '.join(node.op for node in nodes)}" if nodes else ""
     report.changes.append(f"{label}: {product.k} x {product.n}{also}")

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_graphsurgeon as gs
 
+from dpiframe.graph_passes.gemm.parts import Part, find_part
 from dpiframe.graph_passes.graphs import is_standard
 
 FLOAT32 = np.dtype(np.float32)
-MAX_LEFT_AXES = 8
 
 
 @dataclass
 class Product:
-    """`node` computes left x weight: [leading axes..., K] with [N, K] (layout `nk`) or [K, N] (`kn`). addend: what a
-    Gemm adds to it. left_axes: how many of the left operand's last axes make up K, where the node read them flattened.
-    """
+    """`node` computes left x weight: [leading axes..., K] with [N, K] (layout `nk`) or [K, N] (`kn`). left: where these
+    values of K lie. addend: what a Gemm adds to the product."""
 
     node: gs.Node
-    left: gs.Tensor
+    left: Part
     weight: gs.Constant
     layout: str
     k: int
     n: int
     addend: gs.Tensor | None = None
-    left_axes: int = 1
 
 
 class NotSupportedError(Exception):
@@ -58,24 +55,17 @@ def match_product(node: gs.Node) -> Product | None:
         raise NotSupportedError("its weight is empty")
     if left.shape is None or len(left.shape) < 2 or left.shape[-1] != k:
         raise NotSupportedError("the shape of its left operand is unknown")
-    left, left_axes = _before_flattening(left)
-    return Product(node, left, weight, layout, k, n, addend, left_axes)
+    return Product(node, _part_of(left), weight, layout, k, n, addend)
 
 
-def _before_flattening(left: gs.Tensor) -> tuple[gs.Tensor, int]:
-    """What a left operand was before its last axes were made one, and how many these are there: the same bytes."""
-    producer = left.inputs[0] if left.inputs else None
-    if producer is None or producer.op not in ("Reshape", "Flatten", "Squeeze") or not is_standard(producer):
-        return left, 1
-    source = producer.inputs[0]
-    leading = len(left.shape) - 1
-    if source.shape is None or len(source.shape) <= leading or isinstance(source, gs.Constant):
-        return left, 1
-    last = list(source.shape)[leading:]
-    same_rows = None not in left.shape and list(source.shape)[:leading] == list(left.shape)[:leading]
-    if not same_rows or len(last) > MAX_LEFT_AXES or not all(isinstance(size, int) for size in last):
-        return left, 1
-    return (source, len(last)) if math.prod(last) == left.shape[-1] else (left, 1)
+def _part_of(left: gs.Tensor) -> Part:
+    """What a left operand is a view or a part of. Parts that can't be read by 16 bytes, though the operand can, aren't
+    taken."""
+    leading, k = len(left.shape) - 1, left.shape[-1]
+    part = find_part(left, leading)
+    if k % 4 == 0 and (part.begin % 4 or part.row % 4):
+        part = find_part(left, leading, whole_rows=True)
+    return part
 
 
 def _check_gemm(node: gs.Node) -> None:

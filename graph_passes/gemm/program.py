@@ -8,6 +8,7 @@ from dpiframe.graph_passes.lookups.program import float_text
 
 FORMAT_VERSION = 1
 MAX_STEPS = 16
+MAX_RUNS = 128
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Step:
 @dataclass(frozen=True)
 class GemmProgram:
     """precision: fp32, tf32 or fp16. layout: of the weight, `nk` for [N, K] or `kn` for [K, N]. left_axes: how many of
-    the left operand's last axes make up K."""
+    the left operand's last axes make up a row. row: values of a row, 0 for K. begins: N is divided into as many runs of
+    columns, each of which multiplies the K values of a row from there on."""
 
     precision: str
     layout: str
@@ -39,11 +41,24 @@ class GemmProgram:
     n: int
     steps: tuple[Step, ...] = ()
     left_axes: int = 1
+    row: int = 0
+    begins: tuple[int, ...] = (0,)
+
+    @property
+    def row_size(self) -> int:
+        return self.row or self.k
+
+    @property
+    def takes_parts(self) -> bool:
+        """Whether a product is one of parts of rows."""
+        return self.row_size != self.k or self.begins != (0,)
 
     def __str__(self) -> str:
         lines = [f"gemm {FORMAT_VERSION}", f"precision {self.precision}", f"weight {self.layout}"]
         lines.append(f"size {self.k} {self.n}")
         if self.left_axes > 1:
             lines.append(f"left {self.left_axes}")
+        if self.takes_parts:
+            lines.append(f"runs {self.row_size} {' '.join(map(str, self.begins))}")
         lines += map(str, self.steps)
         return "\n".join(lines) + "\n"

@@ -34,4 +34,5 @@ def _elements(tensor: gs.Tensor) -> int:
 def _flops(node: gs.Node) -> float:
     if op_of(node) != "FusedGemm":
         return 0.0
-    return 2.0 * _elements(node.outputs[0]) * node.inputs[0].shape[-1]
+    rows = _elements(node.outputs[0]) / node.outputs[0].shape[-1]
+    return 2.0 * rows * _elements(node.inputs[1])

@@ -25,10 +25,16 @@ class Case:
     operands: list[np.ndarray] = field(default_factory=list)
     layout: str = "nk"
     precision: str = "fp32"
+    begins: Sequence[int] = ()
+    """Where in a row of A the K values are that each run of columns multiplies; none: a row is K values."""
+
+    @property
+    def row(self) -> int:
+        return int(self.a.shape[-1])
 
     @property
     def k(self) -> int:
-        return int(self.a.shape[-1])
+        return int(self.weight.shape[1 if self.layout == "nk" else 0])
 
     @property
     def n(self) -> int:
@@ -37,6 +43,8 @@ class Case:
     @property
     def program(self) -> str:
         lines = ["gemm 1", f"precision {self.precision}", f"weight {self.layout}", f"size {self.k} {self.n}"]
+        if self.begins:
+            lines.append(f"runs {self.row} {' '.join(map(str, self.begins))}")
         return "\n".join([*lines, *(f"step {step}" for step in self.steps)]) + "\n"
 
     @property
@@ -46,12 +54,18 @@ class Case:
     def product(self) -> np.ndarray:
         """The product in float64."""
         with np.errstate(invalid="ignore", over="ignore"):
-            return np.asarray(self.a.astype(np.float64) @ self.nk.astype(np.float64).T)
+            return self._multiply(self.a.astype(np.float64), self.nk.astype(np.float64))
 
     def magnitude(self) -> np.ndarray:
         """Sums of the products' absolute values: what errors are measured by."""
         with np.errstate(invalid="ignore", over="ignore"):
-            return np.asarray(np.abs(self.a).astype(np.float64) @ np.abs(self.nk).astype(np.float64).T)
+            return self._multiply(np.abs(self.a).astype(np.float64), np.abs(self.nk).astype(np.float64))
+
+    def _multiply(self, a: np.ndarray, nk: np.ndarray) -> np.ndarray:
+        begins = self.begins or [0]
+        weights = np.split(nk, len(begins))
+        runs = [a[..., begin : begin + self.k] @ weight.T for begin, weight in zip(begins, weights, strict=True)]
+        return np.concatenate(runs, axis=-1)
 
     def expected(self) -> np.ndarray:
         """The result in float64."""
@@ -111,6 +125,16 @@ def random_case(
     a = random.standard_normal((m, k)).astype(np.float32)
     weight = (random.standard_normal((n, k) if layout == "nk" else (k, n)) / math.sqrt(k)).astype(np.float32)
     return Case(a, weight, steps, operands_for(steps, m, n, random), layout, precision)
+
+
+def random_runs(
+    m: int, n: int, k: int, begins: Sequence[int], row: int, steps: Steps = (), layout: str = "nk", seed: int = 0
+) -> Case:
+    """A case with runs of n columns each, of rows of `row` values."""
+    case = random_case(m, n * len(begins), k, steps, layout, seed)
+    case.a = np.random.default_rng(seed).standard_normal((m, row)).astype(np.float32)
+    case.begins = begins
+    return case
 
 
 def gemm_node(program: str, inputs: list[str], op: str = "FusedGemm") -> onnx.NodeProto:

@@ -44,6 +44,19 @@ def test_an_operand_may_be_read_twice() -> None:
     check(gemm.random_case(9, 5, 7, ["mul matrix 2", "relu", "add matrix 2", "mul vector 3", "sub vector 3"]))
 
 
+@settings(deadline=None, max_examples=60)
+@given(
+    m=st.integers(0, 70),
+    n=st.integers(1, 70),
+    k=st.integers(1, 300),
+    begins=st.lists(st.integers(0, 90), min_size=1, max_size=5),
+    layout=st.sampled_from(["nk", "kn"]),
+    threads=st.integers(1, 3),
+)
+def test_runs_of_columns(m: int, n: int, k: int, begins: list[int], layout: str, threads: int) -> None:
+    check(gemm.random_runs(m, n, k, begins, k + 90, ["add vector 2", "mul matrix 3"], layout), threads)
+
+
 def test_leading_axes_are_rows() -> None:
     case = gemm.random_case(24, 5, 7, ["mul matrix 2", "add vector 3"])
     expected = case.expected().reshape(2, 3, 4, 5)
@@ -64,7 +77,7 @@ def test_infinity_and_nan_pass(layout: str) -> None:
 def test_arrays_that_do_not_fit_are_errors() -> None:
     case = gemm.random_case(4, 5, 6, ["add vector 2"])
     program = GemmProgram(case.program)
-    with pytest.raises(ValueError, match="another K"):
+    with pytest.raises(ValueError, match="other rows"):
         program.run(case.a[:, :5].copy(), case.weight, case.operands)
     with pytest.raises(ValueError, match="weight has another size"):
         program.run(case.a, case.weight[:4], case.operands)

@@ -24,6 +24,7 @@ step gelu
 def test_the_documented_format_is_accepted() -> None:
     GemmProgram(GOOD)
     GemmProgram("gemm 1\nprecision tf32\nweight kn\nsize 1 1\n")
+    GemmProgram("gemm 1\nprecision fp32\nweight nk\nsize 8 12\nleft 2\nruns 24 0 16 3\nstep relu\n")
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,24 @@ def test_a_mistake_is_named_with_its_line_and_field(good: str, bad: str, message
     assert GOOD.count(good) == 1
     with pytest.raises(ValueError, match=message):
         GemmProgram(GOOD.replace(good, bad))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("runs", r"line 5, field 2 \(values of a row\): is missing"),
+        ("runs 24", r"line 5, field 3 \(beginning\): is missing"),
+        ("runs 7 0", r"line 5, field 2 \(values of a row\): is 7, outside 8 to"),
+        ("runs 24 17", r"line 5, field 3 \(beginning\): is 17, outside 0 to 16"),
+        ("runs 24 0 -1", r"line 5, field 4 \(beginning\): is -1, outside 0 to 16"),
+        ("runs 24 0 0 0 0 0", r"line 5, field 7 \(beginning\): is the last of 5 runs, which N is not divided into"),
+        ("runs 24" + " 0" * 129, r"line 5, field 130 \(beginning\): is a run too many: there may be 128"),
+        ("runs 24 0\nleft 2", r'line 6, field 1 \(keyword\): is "left" where "step" was expected'),
+    ],
+)
+def test_mistakes_in_runs(line: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        GemmProgram(f"gemm 1\nprecision fp32\nweight nk\nsize 8 12\n{line}\n")
 
 
 def test_there_may_be_16_steps() -> None:

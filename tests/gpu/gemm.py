@@ -34,7 +34,7 @@ class CudaGemmProgram:
 
     def run(self, kernel: int = -1) -> np.ndarray:
         case = self.case
-        m = case.a.size // case.k
+        m = case.a.size // case.row
         a = DeviceArray(case.a, self.offset)
         operands = [DeviceArray(operand, self.offset) for operand in case.operands]
         y = DeviceArray(np.full((m, case.n), np.nan, np.float32), self.offset)

@@ -50,6 +50,25 @@ def test_any_size(m: int, n: int, k: int, odd: bool) -> None:
     check(gemm.random_case(m, n, k, ["relu"], seed=k), odd)
 
 
+@settings(deadline=None, max_examples=4 if CHECKED else 60)
+@given(
+    m=st.sampled_from(ROWS),
+    n=st.sampled_from([1, 4, 7, 8, 16, 64, 72, 80, 128, 136]),
+    k=st.sampled_from(DEPTHS),
+    begins=st.lists(st.sampled_from([0, 1, 4, 64, 100, 128, 200]), min_size=1, max_size=6),
+    layout=st.sampled_from(["nk", "kn"]),
+    odd=st.booleans(),
+)
+def test_runs_of_columns(m: int, n: int, k: int, begins: list[int], layout: str, odd: bool) -> None:
+    steps = ["add vector 2", "mul matrix 3", "add column 4"]
+    check(gemm.random_runs(m, n, k, begins, k + 200, steps, layout), odd)
+
+
+def test_as_many_runs_as_there_may_be() -> None:
+    check(gemm.random_runs(300, 8, 8, [8 * (i % 16) for i in range(128)], 128, ["relu"]))
+    check(gemm.random_runs(300, 16, 64, list(range(0, 512, 4)), 575, ["relu"]))
+
+
 @pytest.mark.parametrize("step", gemm.ALL_STEPS)
 @pytest.mark.parametrize("odd", [False, True])
 def test_every_step(step: str, odd: bool) -> None:

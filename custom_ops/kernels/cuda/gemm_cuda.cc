@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "cuda_error.h"
 #include "device_scope.h"
@@ -98,7 +99,11 @@ CudaGemm::CudaGemm(const GemmProgram& program, const float* weight, int device)
   overlap_ = major >= 9 && waits;
   if (IsSkinny()) return;
   const GemmKernels wgmma = WgmmaKernels(), mma = MmaKernels();
-  if (major == 9 && minor == 0) kernels_.assign(wgmma.begin, wgmma.end);
+  if (major == 9 && minor == 0) {
+    // A is split as a whole for one run of columns only.
+    std::copy_if(wgmma.begin, wgmma.end, std::back_inserter(kernels_),
+                 [&](const GemmKernel& kernel) { return !kernel.presplit || program_.runs() == 1; });
+  }
   kernels_.insert(kernels_.end(), mma.begin, mma.end);
   for (const GemmKernel& kernel : kernels_) check(PrepareGemmKernel(kernel, products_));
 }
@@ -112,7 +117,13 @@ void CudaGemm::Prepare(void* memory) {
   scope.Wait();
 }
 
-bool CudaGemm::IsSkinny() const { return program_.n <= kSkinny || program_.k <= kShort; }
+// The other kernels copy a tile's columns of the weight from a multiple of 8 on.
+bool CudaGemm::IsSkinny() const {
+  const int64_t columns = program_.run_columns();
+  return columns <= kSkinny || program_.k <= kShort || (program_.runs() > 1 && columns % 8 != 0);
+}
+
+int64_t CudaGemm::TilesAcross(int columns) const { return program_.runs() * DivideUp(program_.run_columns(), columns); }
 
 int CudaGemm::Find(const char* name) const {
   for (size_t i = 0; i < kernels_.size(); ++i) {
@@ -124,7 +135,7 @@ int CudaGemm::Find(const char* name) const {
 // Tiles of 64 x 64: as many blocks to each as K has chunks for, and as fit the GPU at once. The blocks of a cluster
 // need room close to each other, so that not all of it can be filled.
 int CudaGemm::SmallTiles(int64_t m) const {
-  const int64_t tiles = DivideUp(m, 64) * DivideUp(program_.n, 64);
+  const int64_t tiles = DivideUp(m, 64) * TilesAcross(64);
   const int64_t chunks = DivideUp(program_.k, kChunk);
   if (2 * 8 * tiles <= multiprocessors_ && chunks >= 16) return Find("64x64 by 8 blocks");
   if (3 * 4 * tiles <= 2 * multiprocessors_ && chunks >= 4) return Find("64x64 by 4 blocks");
@@ -142,8 +153,9 @@ int CudaGemm::LargeTiles(int64_t m) const {
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const GemmKernel& kernel = kernels_[i];
-    const int64_t across = DivideUp(program_.n, kernel.columns);
-    if (!kernel.wgmma || kernel.rows != 128 || kernel.presplit != (across >= worth)) continue;
+    const int64_t across = TilesAcross(kernel.columns);
+    const bool presplit = across >= worth && program_.runs() == 1;
+    if (!kernel.wgmma || kernel.rows != 128 || kernel.presplit != presplit) continue;
     const int64_t work = DivideUp(DivideUp(m, kernel.rows) * across, multiprocessors_) * (kernel.columns + kEnds);
     if (work < least) best = static_cast<int>(i), least = work;
   }
@@ -154,7 +166,7 @@ int CudaGemm::KernelFor(int64_t m) const {
   if (m <= kSkinny || IsSkinny() || m * program_.n * program_.k <= kLittleWork) {
     return static_cast<int>(kernels_.size());
   }
-  const int64_t tiles = DivideUp(m, 64) * DivideUp(program_.n, 64);
+  const int64_t tiles = DivideUp(m, 64) * TilesAcross(64);
   if (!kernels_[0].wgmma) return Find(tiles >= 6 * multiprocessors_ ? "mma 128x128" : "mma 64x64");
   return tiles <= multiprocessors_ ? SmallTiles(m) : LargeTiles(m);
 }
@@ -194,13 +206,19 @@ size_t CudaGemm::scratch_bytes(int64_t m, int kernel) const {
 void CudaGemm::Launch(const CudaGemmCall& call, cudaStream_t stream) const {
   if (call.m == 0) return;
   GemmArguments arguments{};
-  arguments.a = call.a;
+  arguments.a = call.a + program_.begins[0];
   arguments.y = call.y;
   arguments.m = call.m;
   arguments.n = static_cast<int>(program_.n);
   arguments.k = static_cast<int>(program_.k);
-  arguments.a_by_4 = program_.k % 4 == 0 && IsAligned(call.a);
-  arguments.y_by_4 = program_.n % 4 == 0 && IsAligned(call.y);
+  arguments.a_pitch = static_cast<int>(program_.row);
+  arguments.run_columns = static_cast<int>(program_.run_columns());
+  arguments.a_by_4 = program_.k % 4 == 0 && program_.row % 4 == 0 && IsAligned(arguments.a);
+  for (size_t i = 1; i < program_.begins.size(); ++i) {
+    arguments.begins[i] = static_cast<int>(program_.begins[i] - program_.begins[0]);
+    if (arguments.begins[i] % 4 != 0) arguments.a_by_4 = false;
+  }
+  arguments.y_by_4 = program_.run_columns() % 4 == 0 && IsAligned(call.y);
   arguments.weight_is_constant = weight_ != nullptr;
   char* scratch = static_cast<char*>(call.scratch);
   if (weight_ != nullptr) {

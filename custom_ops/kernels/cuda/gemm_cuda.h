@@ -50,6 +50,7 @@ class CudaGemm {
 
  private:
   bool IsSkinny() const;  // whatever the number of rows
+  int64_t TilesAcross(int columns) const;
   int SmallTiles(int64_t m) const;
   int LargeTiles(int64_t m) const;
   int Find(const char* name) const;

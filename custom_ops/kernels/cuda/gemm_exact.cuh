@@ -6,6 +6,7 @@
 
 #include "gemm_epilogue.cuh"
 #include "gemm_records.h"
+#include "gemm_runs.cuh"
 #include "gemm_split.cuh"
 
 namespace dpiframe::cuda {
@@ -34,15 +35,15 @@ __device__ __forceinline__ bool NeedsExactProducts(const WarpNotes& notes) {
 // Products of 16 rows with a tile's columns, by the 32-bit unit. `sums`: [16][pitch] in shared memory. Each of
 // `threads` threads takes a column at a time; all of its loads of A are the same for a warp. Sums of a chunk's products
 // are added up on their own: rounding errors grow with the length of a sum.
-static __device__ __noinline__ void ExactStrip(const GemmArguments& arguments, int64_t first_row, int first_column,
+static __device__ __noinline__ void ExactStrip(const GemmArguments& arguments, int64_t first_row, const RunColumns& run,
                                                int columns, int thread, int threads, float* sums, int pitch) {
-  const int k = arguments.k;
+  const int k = arguments.k, a_pitch = arguments.a_pitch;
   const bool by_4 = arguments.a_by_4 && (reinterpret_cast<uintptr_t>(arguments.weight.plain) & 15) == 0;
-  const float* a = arguments.a + first_row * k;
+  const float* a = run.a + first_row * a_pitch;
   const int rows = static_cast<int>(min(static_cast<int64_t>(kStripRows), arguments.m - first_row));
   for (int c = thread; c < columns; c += threads) {
-    if (first_column + c >= arguments.n) break;
-    const float* w = arguments.weight.plain + static_cast<int64_t>(first_column + c) * k;
+    if (run.first + c >= run.end) break;
+    const float* w = arguments.weight.plain + static_cast<int64_t>(run.first + c) * k;
     float total[kStripRows] = {};
     for (int chunk = 0; chunk < k; chunk += kChunk) {
       const int end = min(chunk + kChunk, k);
@@ -53,7 +54,7 @@ static __device__ __noinline__ void ExactStrip(const GemmArguments& arguments, i
 #pragma unroll
           for (int row = 0; row < kStripRows; ++row) {
             if (row >= rows) break;
-            const float4 value = *reinterpret_cast<const float4*>(a + static_cast<int64_t>(row) * k + i);
+            const float4 value = *reinterpret_cast<const float4*>(a + static_cast<int64_t>(row) * a_pitch + i);
             part[row] = fmaf(value.x, weight.x, part[row]);
             part[row] = fmaf(value.y, weight.y, part[row]);
             part[row] = fmaf(value.z, weight.z, part[row]);
@@ -65,7 +66,7 @@ static __device__ __noinline__ void ExactStrip(const GemmArguments& arguments, i
           const float weight = w[i];
 #pragma unroll
           for (int row = 0; row < kStripRows; ++row) {
-            if (row < rows) part[row] = fmaf(a[static_cast<int64_t>(row) * k + i], weight, part[row]);
+            if (row < rows) part[row] = fmaf(a[static_cast<int64_t>(row) * a_pitch + i], weight, part[row]);
           }
         }
       }
@@ -92,7 +93,7 @@ struct TileSums {
 
 // Adds, multiplies, applies the steps and writes. All of `kThreads` threads call it.
 template <int kColumns, int kSlabs, int kThreads, int kBlocks>
-__device__ __forceinline__ void FinishTile(const GemmArguments& arguments, int64_t first_row, int first_column,
+__device__ __forceinline__ void FinishTile(const GemmArguments& arguments, int64_t first_row, const RunColumns& run,
                                            const TileSums<kBlocks>& tile, int thread) {
   constexpr int kGroups = kColumns / 4;
   constexpr int kTogether = 4;
@@ -106,9 +107,9 @@ __device__ __forceinline__ void FinishTile(const GemmArguments& arguments, int64
       const int group = base + j * kThreads;
       const int row = tile.first_row + group / kGroups, column = group % kGroups * 4;
       rows[j] = -1;
-      columns[j] = first_column + column;
+      columns[j] = run.first + column;
       y[j] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-      if (group >= all || first_row + row >= arguments.m || columns[j] >= arguments.n) continue;
+      if (group >= all || first_row + row >= arguments.m || columns[j] >= run.end) continue;
       rows[j] = first_row + row;
       const int place = row * tile.pitch + column;
       y[j] = *reinterpret_cast<const float4*>(tile.sums[0] + place);
@@ -126,7 +127,7 @@ __device__ __forceinline__ void FinishTile(const GemmArguments& arguments, int64
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
       if (rows[j] < 0) continue;
-      Store4(arguments.y + rows[j] * arguments.n, columns[j], arguments.n, arguments.y_by_4, y[j]);
+      Store4(arguments.y + rows[j] * arguments.n, columns[j], run.end, arguments.y_by_4, y[j]);
     }
   }
 }

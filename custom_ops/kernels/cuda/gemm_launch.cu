@@ -21,9 +21,13 @@ GemmKernel MmaEntry(const char* name) {
           reinterpret_cast<const void*>(&MmaGemm<One>)};
 }
 
+int ColumnTiles(const GemmArguments& arguments, int columns) {
+  return arguments.n / arguments.run_columns * ((arguments.run_columns + columns - 1) / columns);
+}
+
 template <int kRows, int kColumns>
 cudaError_t LaunchSkinny(const GemmArguments& arguments, bool overlap, cudaStream_t stream) {
-  const int64_t warps = (arguments.m + kRows - 1) / kRows * ((arguments.n + kColumns - 1) / kColumns);
+  const int64_t warps = (arguments.m + kRows - 1) / kRows * ColumnTiles(arguments, kColumns);
   const dim3 blocks(static_cast<unsigned>((warps + kSkinnyWarps - 1) / kSkinnyWarps));
   return LaunchKernel(reinterpret_cast<const void*>(&SkinnyGemm<kRows, kColumns>), blocks, 32 * kSkinnyWarps, 0, 1,
                       overlap, arguments, stream);
@@ -66,7 +70,7 @@ cudaError_t LaunchKernel(const void* kernel, dim3 blocks, int threads, int share
 
 cudaError_t LaunchGemm(const GemmKernel& kernel, int products, const GemmArguments& arguments, cudaStream_t stream) {
   const dim3 blocks(static_cast<unsigned>((arguments.m + kernel.rows - 1) / kernel.rows),
-                    static_cast<unsigned>((arguments.n + kernel.columns - 1) / kernel.columns),
+                    static_cast<unsigned>(ColumnTiles(arguments, kernel.columns)),
                     static_cast<unsigned>(kernel.blocks));
   return LaunchKernel(products == 3 ? kernel.three_products : kernel.one_product, blocks, kernel.threads,
                       kernel.shared_bytes, kernel.blocks, kernel.wgmma, arguments, stream);
@@ -95,7 +99,7 @@ cudaError_t LaunchSkinnyGemm(const GemmArguments& arguments, bool overlap, cudaS
   }
   if (rows == 1) return LaunchSkinny<1, 1>(arguments, overlap, stream);
   if (rows == 2) return LaunchSkinny<2, 1>(arguments, overlap, stream);
-  if (arguments.n >= 4 && arguments.m > 8) return LaunchSkinny<4, 4>(arguments, overlap, stream);
+  if (arguments.run_columns >= 4 && arguments.m > 8) return LaunchSkinny<4, 4>(arguments, overlap, stream);
   if (arguments.m > 8) return LaunchSkinny<4, 2>(arguments, overlap, stream);
   return LaunchSkinny<4, 1>(arguments, overlap, stream);
 }

@@ -56,12 +56,12 @@ class RowValues {
  public:
   static constexpr int kSteps = kChunk / 32;
 
-  __device__ __forceinline__ RowValues(const GemmArguments& arguments, int64_t first) {
+  __device__ __forceinline__ RowValues(const GemmArguments& arguments, const float* a, int64_t first) {
     const int lane = threadIdx.x & 31;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int64_t row = min(first + lane / 4 + 8 * i, arguments.m - 1);
-      from_[i] = arguments.a + row * arguments.k + lane % 4 * 4;
+      from_[i] = a + row * arguments.a_pitch + lane % 4 * 4;
     }
   }
 
@@ -161,7 +161,8 @@ __global__ void __launch_bounds__(Tile::kThreads) MmaGemm(const __grid_constant_
   const uint32_t ring = static_cast<uint32_t>(__cvta_generic_to_shared(dynamic));
   float* const sum_memory = reinterpret_cast<float*>(dynamic);
   const int64_t first_row = static_cast<int64_t>(blockIdx.x) * Tile::kRows;
-  const int first_column = blockIdx.y * Tile::kColumns;
+  const RunColumns run(arguments, blockIdx.y, Tile::kColumns);
+  const int first_column = run.first;
   const int chunks = (arguments.k + kChunk - 1) / kChunk;
   const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
   const int row = warp / Tile::kWarpsAcross * 32, column = warp % Tile::kWarpsAcross * Tile::kWarpColumns;
@@ -169,7 +170,7 @@ __global__ void __launch_bounds__(Tile::kThreads) MmaGemm(const __grid_constant_
   for (int i = 0; i < Tile::kStages - 1; ++i) {
     CopyColumns<Tile>(arguments, ring + i * Tile::kStageBytes, first_column, i, chunks);
   }
-  RowValues values(arguments, first_row + row);
+  RowValues values(arguments, run.a, first_row + row);
   values.Load(arguments, 0);
   WarpNotes notes;
   uint32_t row_notes[2] = {};
@@ -217,11 +218,11 @@ __global__ void __launch_bounds__(Tile::kThreads) MmaGemm(const __grid_constant_
     if (!NeedsExactProducts({all_notes[strip], notes.of_weight})) continue;
     if (first_row + strip * kStripRows >= arguments.m) continue;
     tile.exact_strips |= 1u << strip;
-    ExactStrip(arguments, first_row + strip * kStripRows, first_column, Tile::kColumns, threadIdx.x, Tile::kThreads,
+    ExactStrip(arguments, first_row + strip * kStripRows, run, Tile::kColumns, threadIdx.x, Tile::kThreads,
                sum_memory + strip * kStripRows * Tile::kPitch, Tile::kPitch);
   }
   if (tile.exact_strips != 0) __syncthreads();
-  FinishTile<Tile::kColumns, 1, Tile::kThreads>(arguments, first_row, first_column, tile, threadIdx.x);
+  FinishTile<Tile::kColumns, 1, Tile::kThreads>(arguments, first_row, run, tile, threadIdx.x);
 }
 
 }  // namespace dpiframe::cuda

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(32 * kPresplitWarps) PresplitRows(const __grid
   float4 values[kPairs];
 #pragma unroll
   for (int i = 0; i < kPairs; ++i) {
-    const float* row = arguments.a + min(first + 2 * i + lane / 16, arguments.m - 1) * k;
+    const float* row = arguments.a + min(first + 2 * i + lane / 16, arguments.m - 1) * arguments.a_pitch;
     values[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (arguments.a_by_4) {
       if (at < k) values[i] = *reinterpret_cast<const float4*>(row + at);

@@ -6,6 +6,7 @@
 namespace dpiframe::cuda {
 
 constexpr int kMaxGemmSteps = 16;
+constexpr int kMaxGemmRuns = 128;
 
 // Values of K that are scaled and multiplied together, before the sums go on in float32.
 constexpr int kChunk = 64;
@@ -63,11 +64,14 @@ struct GemmArguments {
   int64_t m;
   int n;
   int k;
+  int a_pitch;              // values from one row of A to the next
+  int run_columns;          // N, or what a run of columns has of it
   bool a_by_4;              // A's rows can be read by 16 bytes
   bool y_by_4;              // all that has N columns can be
   bool weight_is_constant;  // no kernel before this one writes it
   int step_count;
   GemmStep steps[kMaxGemmSteps];
+  int begins[kMaxGemmRuns];  // where the values that a run multiplies lie in a row of A, if there are several runs
 };
 
 }  // namespace dpiframe::cuda

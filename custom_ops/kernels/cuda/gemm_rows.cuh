@@ -32,11 +32,11 @@ class RowRing {
 
   // `first`: of the 16 rows. Rows beyond the last one stand for that: nothing of them is written. `memory`: kBytes in
   // shared memory, of this warp.
-  __device__ __forceinline__ RowRing(const GemmArguments& arguments, int64_t first, uint32_t memory)
+  __device__ __forceinline__ RowRing(const GemmArguments& arguments, const float* a, int64_t first, uint32_t memory)
       : all_rows_(first + 16 <= arguments.m), lane_(threadIdx.x & 31), memory_(memory) {
     const int64_t row = min(first + (arguments.a_by_4 ? lane_ / 16 : 0), arguments.m - 1);
     last_row_ = static_cast<int>(min(arguments.m - 1 - row, int64_t{15}));
-    from_ = arguments.a + row * arguments.k + (arguments.a_by_4 ? 4 * (lane_ % 16) : lane_);
+    from_ = a + row * arguments.a_pitch + (arguments.a_by_4 ? 4 * (lane_ % 16) : lane_);
     to_ = memory_ + lane_ / 16 * kRowBytes + Place(lane_ / 16, lane_ % 16);
     read_from_ = memory_ + lane_ / 4 * kRowBytes + Place(lane_ / 4, lane_ % 4);
   }
@@ -51,13 +51,14 @@ class RowRing {
       const float* from = inside ? from_ + k : from_;
       const uint32_t to = to_ + copied_ * kRowBufferBytes;
       if (all_rows_) {
-        const int64_t two_rows = 2 * static_cast<int64_t>(arguments.k);
+        const int64_t two_rows = 2 * static_cast<int64_t>(arguments.a_pitch);
 #pragma unroll
         for (int i = 0; i < 8; ++i, from += two_rows) CopyAsync16(to + 2 * i * kRowBytes, from, bytes);
       } else {
 #pragma unroll 1
         for (int i = 0; i < 8; ++i) {
-          CopyAsync16(to + 2 * i * kRowBytes, from + static_cast<int64_t>(min(2 * i, last_row_)) * arguments.k, bytes);
+          CopyAsync16(to + 2 * i * kRowBytes, from + static_cast<int64_t>(min(2 * i, last_row_)) * arguments.a_pitch,
+                      bytes);
         }
       }
     } else {
@@ -65,7 +66,7 @@ class RowRing {
       for (int i = 0; i < 32; ++i) {
         const int row = i / 2, value = lane_ + i % 2 * 32;
         const bool inside = k + value < arguments.k;
-        const float* from = from_ + static_cast<int64_t>(min(row, last_row_)) * arguments.k;
+        const float* from = from_ + static_cast<int64_t>(min(row, last_row_)) * arguments.a_pitch;
         CopyAsync4(memory_ + copied_ * kRowBufferBytes + row * kRowBytes + Place(row, value / 4) + value % 4 * 4,
                    inside ? from + k + i % 2 * 32 : from_, inside ? 4 : 0);
       }

@@ -6,6 +6,7 @@
 
 #include "gemm_epilogue.cuh"
 #include "gemm_records.h"
+#include "gemm_runs.cuh"
 
 namespace dpiframe::cuda {
 
@@ -20,18 +21,19 @@ __global__ void __launch_bounds__(32 * kSkinnyWarps) SkinnyGemm(const __grid_con
 #endif
   const int lane = threadIdx.x & 31;
   const int64_t share = static_cast<int64_t>(blockIdx.x) * kSkinnyWarps + threadIdx.x / 32;
-  const int across = (arguments.n + kColumns - 1) / kColumns;
+  const int across = arguments.n / arguments.run_columns * ((arguments.run_columns + kColumns - 1) / kColumns);
   const int64_t first_row = share / across * kRows;
-  const int first_column = static_cast<int>(share % across) * kColumns;
+  const RunColumns run(arguments, static_cast<int>(share % across), kColumns);
+  const int first_column = run.first;
   if (first_row >= arguments.m) return;
   const int k = arguments.k;
   const float* a[kRows];
   const float* w[kColumns];
 #pragma unroll
-  for (int i = 0; i < kRows; ++i) a[i] = arguments.a + min(first_row + i, arguments.m - 1) * k;
+  for (int i = 0; i < kRows; ++i) a[i] = run.a + min(first_row + i, arguments.m - 1) * arguments.a_pitch;
 #pragma unroll
   for (int j = 0; j < kColumns; ++j) {
-    w[j] = arguments.weight.plain + static_cast<int64_t>(min(first_column + j, arguments.n - 1)) * k;
+    w[j] = arguments.weight.plain + static_cast<int64_t>(min(first_column + j, run.end - 1)) * k;
   }
   float sums[kRows][kColumns] = {};
   if (arguments.a_by_4 && (reinterpret_cast<uintptr_t>(arguments.weight.plain) & 15) == 0) {
@@ -78,7 +80,7 @@ __global__ void __launch_bounds__(32 * kSkinnyWarps) SkinnyGemm(const __grid_con
   }
   const int64_t row = first_row + lane / kColumns;
   const int column = first_column + lane % kColumns;
-  if (lane >= kRows * kColumns || row >= arguments.m || column >= arguments.n) return;
+  if (lane >= kRows * kColumns || row >= arguments.m || column >= run.end) return;
   arguments.y[row * arguments.n + column] = ApplySteps(arguments, row, column, mine);
 }
 

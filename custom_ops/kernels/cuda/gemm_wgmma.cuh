@@ -61,7 +61,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) WgmmaGemm(const __grid_cons
   const uint32_t ring = SharedAddress(ring_memory);
   float* const sum_memory = reinterpret_cast<float*>(ring_memory);
   const int64_t first_row = static_cast<int64_t>(blockIdx.x) * Tile::kRows;
-  const int first_column = blockIdx.y * Tile::kColumns;
+  const RunColumns run(arguments, blockIdx.y, Tile::kColumns);
+  const int first_column = run.first;
   const Chunks chunks = ChunksOfBlock<Tile>(arguments.k);
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < Tile::kStages; ++stage) {
@@ -94,7 +95,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) WgmmaGemm(const __grid_cons
   const int row = 64 * row_group + 16 * warp;  // of the warp, in the tile
   float sums[Tile::kColumns / 2] = {};
   WarpNotes notes;
-  const WarpShare share{first_row + row, first_column, group, slice};
+  const WarpShare share{run.a, first_row + row, first_column, group, slice};
   WaitForEarlierKernels();
   if constexpr (Tile::kPresplit) {
     MultiplySplitRows<Tile>(arguments, &shared, ring, share, chunks, &notes, sums);
@@ -132,12 +133,12 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) WgmmaGemm(const __grid_cons
     if (!NeedsExactProducts({of_rows, notes.of_weight}) || first_row + first >= arguments.m) continue;
     tile.exact_strips |= 1u << strip;
     if (strip % Tile::kGroups == group) {
-      ExactStrip(arguments, first_row + first, first_column, Tile::kColumns, threadIdx.x % 128, 128,
+      ExactStrip(arguments, first_row + first, run, Tile::kColumns, threadIdx.x % 128, 128,
                  sum_memory + first * Tile::kPitch, Tile::kPitch);
     }
   }
   if (tile.exact_strips != 0) SyncThreads(kWorkersBarrier, Tile::kWorkers);
-  FinishTile<Tile::kColumns, Tile::kSlices, Tile::kWorkers>(arguments, first_row, first_column, tile, threadIdx.x);
+  FinishTile<Tile::kColumns, Tile::kSlices, Tile::kWorkers>(arguments, first_row, run, tile, threadIdx.x);
   if constexpr (Tile::kBlocks > 1) SyncCluster();  // others may still read this block's sums
 }
 

@@ -20,6 +20,7 @@ constexpr int kChunkSteps = kChunk / 16;
 
 // What a warp multiplies: rows and columns of the matrices, and which warpgroup it belongs to.
 struct WarpShare {
+  const float* a;
   int64_t first_row;
   int first_column;
   int group;
@@ -144,7 +145,7 @@ __device__ __forceinline__ void MultiplyRows(const GemmArguments& arguments, Wgm
                                              float (&sums)[Tile::kColumns / 2]) {
   const int lane = threadIdx.x & 31;
   RowRing<Tile::kRowBuffers> rows(
-      arguments, share.first_row,
+      arguments, share.a, share.first_row,
       ring + Tile::kStages * Tile::kStageBytes + threadIdx.x / 32 * RowRing<Tile::kRowBuffers>::kBytes);
   const int first = chunks.first + share.slice;
   int copied = first;

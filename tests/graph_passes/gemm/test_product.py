@@ -25,7 +25,7 @@ def test_a_gemm_with_a_transposed_weight() -> None:
     )
     assert product is not None
     assert (product.layout, product.k, product.n) == ("nk", 6, 4)
-    assert product.left.name == "x"
+    assert product.left.source.name == "x"
     assert product.weight.name == "W"
     assert product.addend is not None
     assert product.addend.name == "c"
