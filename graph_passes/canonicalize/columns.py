@@ -19,8 +19,8 @@ _TYPES = {np.dtype(name) for name in ("float16", "float32", "float64")}
 def use_rows(bench: Workbench, changes: list[str]) -> bool:
     """Compute `W x` of columns x [b, K, 1] as `x W^T` of rows [b, K], and what follows on rows as well.
 
-    A product is changed where its column is a view of rows, and an operator after it where all its operands have rows:
-    so the views move on, and those between two products cancel.
+    A product is changed where a node gives its column, and an operator after it where all its operands are views of
+    rows: so the views move on, and those between two products cancel.
     """
     if bench.opset < MIN_OPSET:
         return False
@@ -50,7 +50,7 @@ def _multiplies_column(node: gs.Node) -> bool:
         return False
     weight, column = node.inputs
     constant = isinstance(weight, gs.Constant) and weight.shape is not None and len(weight.shape) == 2
-    return constant and _is_column(column) and _rows_behind(column) is not None and _is_column(node.outputs[0])
+    return constant and _is_column(column) and bool(column.inputs) and _is_column(node.outputs[0])
 
 
 def _is_column(tensor: gs.Tensor) -> bool:
@@ -97,7 +97,12 @@ def _row_shape(constant: gs.Constant) -> list[int] | None:
 def _multiply_rows(bench: Workbench, graph: gs.Graph, node: gs.Node) -> None:
     weight, column = node.inputs
     rows = _rows_behind(column)
-    assert rows is not None
+    if rows is None:
+        rows = gs.Variable(bench.new_name(f"{column.name}_rows"), column.dtype, list(column.shape)[:2])
+        axes = gs.Constant(bench.new_name(f"{column.name}_axes"), np.array([2], np.int64))
+        graph.nodes.append(
+            Node("Squeeze", name=bench.new_name(f"{column.name}_row"), inputs=[column, axes], outputs=[rows])
+        )
     _append(bench, graph, node, "Gemm", {"transB": 1}, [rows, weight])
 
 

@@ -179,9 +179,9 @@ def _takes_parts(node: gs.Node, tensor: gs.Tensor, outputs: set[int]) -> bool:
     if not is_standard(node):
         return False
     kept = all(result.shape is not None and list(result.shape[:1]) == [tensor.shape[0]] for result in node.outputs)
-    if node.op in VIEWS or node.op == "Split":
+    if node.op == "Split" or (node.op in VIEWS and node.op != "Concat"):
         return kept and all(_is_absorbed(result, outputs) for result in node.outputs)
-    return kept and (node.op in ("MatMul", "Gemm") or node.op in ELEMENTWISE or node.op in WITHIN_ROWS)
+    return kept and (node.op in ("MatMul", "Gemm", "Concat") or node.op in ELEMENTWISE or node.op in WITHIN_ROWS)
 
 
 def _growth(bundle: Sequence[Member]) -> int:

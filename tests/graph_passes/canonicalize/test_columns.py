@@ -90,6 +90,20 @@ def test_a_low_rank_expert() -> None:
     check(model, ["Gemm", "Tanh", "Gemm", "Tanh", "Gemm", "Neg"], 6)
 
 
+def test_a_column_that_another_operator_gives() -> None:
+    """Two experts read what a mixture of experts gave: rows come from that by one view for both."""
+    model = parse(
+        """(float[b,6] x, float[b,6] z) => (float[b,4] y) {
+          axes = Constant <value_ints = [2]> () s = Unsqueeze(x, axes) t = Unsqueeze(z, axes)
+          e = Concat <axis = 2> (s, t) c = ReduceMax(e, axes)
+          p = MatMul(W, c) q = MatMul(V, c) a = Add(p, q) f = Squeeze(a, axes) y = Neg(f) }""",
+        W=table(4, 6),
+        V=table(4, 6, seed=1),
+    )
+    ops = ["Unsqueeze", "Unsqueeze", "Concat", "ReduceMax", "Squeeze", "Gemm", "Gemm", "Add", "Neg"]
+    check(model, ops, 6, 6)
+
+
 def test_constants_of_every_form() -> None:
     model = parse(
         f"""(float[b,6] x) => (float[b,6] y) {{ {COLUMN}

@@ -28,7 +28,7 @@ def run(program: GemmProgram, left: np.ndarray, weight: np.ndarray, opset: int, 
     nodes = gemm_body(program, left.ndim)
     feed = dict(zip(body_inputs(program), (left, weight, *operands), strict=True))
     declared = [onnx.helper.make_tensor_value_info(name, 1, array.shape) for name, array in feed.items()]
-    output = onnx.helper.make_tensor_value_info(OUTPUT, 1, [None] * left.ndim)
+    output = onnx.helper.make_tensor_value_info(OUTPUT, 1, [None] * (left.ndim - program.left_axes + 1))
     graph = onnx.helper.make_graph(nodes, "body", declared, [output])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=8)
     onnx.checker.check_model(model, full_check=True)
@@ -84,6 +84,23 @@ def test_layouts_and_leading_axes(layout: str, axes: tuple[int, ...]) -> None:
     program = GemmProgram("fp32", layout, K, N, (Step("add", "vector", 2),))
     got = run(program, left, W if layout == "nk" else np.ascontiguousarray(W.T), MIN_OPSET, OPERANDS["vector"])
     np.testing.assert_allclose(got, left @ W.T + OPERANDS["vector"], atol=2e-6)
+
+
+@pytest.mark.parametrize("layout", ["nk", "kn"])
+@pytest.mark.parametrize("axes", [(5,), (2, 3), (0,)])
+@pytest.mark.parametrize("begins", [(3,), (0, 6), (8, 0, 3)])
+@pytest.mark.parametrize("left", [1, 2])
+def test_runs_of_columns(layout: str, axes: tuple[int, ...], begins: tuple[int, ...], left: int) -> None:
+    random = np.random.default_rng(1)
+    x = random.normal(size=(*axes, 14)).astype(np.float32)
+    weights = random.normal(size=(len(begins), N, K)).astype(np.float32)
+    bias = random.normal(size=N * len(begins)).astype(np.float32)
+    w = weights.reshape(-1, K) if layout == "nk" else np.ascontiguousarray(weights.reshape(-1, K).T)
+    program = GemmProgram("fp32", layout, K, N * len(begins), (Step("add", "vector", 2),), left, 14, begins)
+    got = run(program, x if left == 1 else x.reshape(*axes, 7, 2), w, MIN_OPSET, bias)
+    parts = [x[..., begin : begin + K] @ weight.T for begin, weight in zip(begins, weights, strict=True)]
+    np.testing.assert_allclose(got, np.concatenate(parts, axis=-1) + bias, atol=4e-6)
+    assert str(program).splitlines()[4 if left == 1 else 5] == f"runs 14 {' '.join(map(str, begins))}"
 
 
 def test_a_bias_is_the_gemms_own() -> None:
