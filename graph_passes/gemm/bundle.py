@@ -14,13 +14,12 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.canonicalize.constants import MAX_GROWTH_BYTES, is_small_constant
-from dpiframe.graph_passes.elementwise.rules import ELEMENTWISE, WITHIN_ROWS
-from dpiframe.graph_passes.elementwise.views import VIEWS
+from dpiframe.graph_passes.gemm.chains import is_absorbed
 from dpiframe.graph_passes.gemm.epilogue import Operation, addition, following
 from dpiframe.graph_passes.gemm.parts import Part, find_part
 from dpiframe.graph_passes.gemm.product import NotSupportedError, Product, match_product
 from dpiframe.graph_passes.gemm.program import MAX_RUNS, MAX_STEPS, GemmProgram, Step
-from dpiframe.graph_passes.graphs import byte_size, is_standard, values_of
+from dpiframe.graph_passes.graphs import byte_size, values_of
 
 MAX_WEIGHT_BYTES = 32 << 20
 """Of a weight that is read, to lie beside others."""
@@ -75,7 +74,7 @@ def find_bundles(graph: gs.Graph, outputs: set[int]) -> Iterator[Bundle]:
             members[member.form].append(member)
     for alike in members.values():
         for group in _divided(alike):
-            absorbed = all(_is_absorbed(member.result, outputs) for member in group)
+            absorbed = all(is_absorbed(member.result, outputs) for member in group)
             bundle = Bundle(group, absorbed, any(member.cut for member in group))
             if _wins(bundle):
                 yield bundle
@@ -168,20 +167,6 @@ def _wins(bundle: Bundle) -> bool:
     """Fewer kernels: one for the product, one that divides it where its readers can't, one for what is cut off."""
     after = 1 + bundle.cut + (not bundle.absorbed)
     return len(bundle.members) > after and _growth(bundle.members) <= MAX_GROWTH_BYTES
-
-
-def _is_absorbed(tensor: gs.Tensor, outputs: set[int]) -> bool:
-    """Whatever reads the tensor can read a part of a row as well."""
-    return id(tensor) not in outputs and all(_takes_parts(node, tensor, outputs) for node in tensor.outputs)
-
-
-def _takes_parts(node: gs.Node, tensor: gs.Tensor, outputs: set[int]) -> bool:
-    if not is_standard(node):
-        return False
-    kept = all(result.shape is not None and list(result.shape[:1]) == [tensor.shape[0]] for result in node.outputs)
-    if node.op == "Split" or (node.op in VIEWS and node.op != "Concat"):
-        return kept and all(_is_absorbed(result, outputs) for result in node.outputs)
-    return kept and (node.op in ("MatMul", "Gemm", "Concat") or node.op in ELEMENTWISE or node.op in WITHIN_ROWS)
 
 
 def _growth(bundle: Sequence[Member]) -> int:

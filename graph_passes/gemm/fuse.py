@@ -11,6 +11,7 @@ from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_func
 from dpiframe.graph_passes.gemm.body import MIN_OPSET, OUTPUT, body_inputs, gemm_body
 from dpiframe.graph_passes.gemm.bundle import Bundle, bundle_constants, bundle_program, find_bundles
 from dpiframe.graph_passes.gemm.epilogue import Operation, addition, following
+from dpiframe.graph_passes.gemm.pointwise import multiply_channels
 from dpiframe.graph_passes.gemm.product import NotSupportedError, Product, match_product
 from dpiframe.graph_passes.gemm.program import MAX_STEPS, GemmProgram, Step
 from dpiframe.graph_passes.graphs import Node, detach, node_label, reads, set_producer, tidy
@@ -33,6 +34,7 @@ class FuseGemm(Pass):
     4. A BatchNormalization is a scale and a shift (P18).
     5. Products that share their left operand, or take parts of the same rows, and are followed by the same operations
        with constants, are one product: experts, tasks' heads, projections, pairs of fields (P12, P26, P28).
+    6. A convolution of single places, between chains that can move its channels, is a product (P19).
 
     Left alone: products with one column, which chains of other operators take in, what reads a product twice, and
     operands that are ready only after more products than it takes to get here: the product would wait for them.
@@ -48,6 +50,9 @@ class FuseGemm(Pass):
         outputs = bench.output_ids()
         for graph in bench.graphs():
             if bench.opset >= MIN_OPSET:
+                found = multiply_channels(bench, graph, outputs)
+                if found:
+                    report.changes.append(f"{found} convolutions of single places are products")
                 _bundle(graph, bench, outputs, report)
             depth = product_depths(graph)
             for node in list(graph.nodes):
