@@ -15,7 +15,7 @@ pytest.importorskip("onnxscript")
 from dpiframe import custom_ops
 from dpiframe.export import export_model
 from dpiframe.graph_passes.pipeline import optimize_model
-from dpiframe.models import names
+from dpiframe.models import auc, log_loss, names
 from dpiframe.models.schema import LAYOUTS, Layout
 from tests.custom_ops import models
 from tests.gpu import device
@@ -46,3 +46,21 @@ def test_every_model(name: str, layout: Layout, tmp_path: Path) -> None:
     ids = {name: np.full_like(value, 10**6) for name, value in feed.items() if value.dtype == np.int64}
     session.run(None, feed | ids)
     assert custom_ops.bad_id_counts(models.tag(session)) != []
+
+
+@pytest.mark.parametrize("name", names())
+def test_auc_and_log_loss_stay_to_the_sixth_decimal(name: str, tmp_path: Path) -> None:
+    """Labels are drawn as likely as the original model says, so that it is right as often as it claims."""
+    model = small_model(name)
+    path = tmp_path / "model.onnx"
+    export_model(model, batch(model.schema, 3), path, exporter="torchscript", input_names=model.schema.input_names)
+    inputs = batch(model.schema, 20_000, seed=1)
+    feed = {name: value.numpy() for name, value in zip(model.schema.input_names, inputs, strict=True)}
+    (expected,) = ort.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, feed)
+    (actual,) = device.session(optimize_model(onnx.load(path), provider="cuda").model).run(None, feed)
+    theirs, ours = (np.asarray(scores).reshape(len(scores), -1).T for scores in (expected, actual))
+    random = np.random.default_rng(0)
+    for before, after in zip(theirs, ours, strict=True):
+        labels = random.random(before.shape) < before
+        assert abs(auc(labels, after) - auc(labels, before)) < 1e-6
+        assert abs(log_loss(labels, after) - log_loss(labels, before)) < 1e-6
