@@ -84,9 +84,15 @@ def _first_picked(node: gs.Node, output: gs.Tensor) -> tuple[int, int] | None:
     shape = node.inputs[0].shape
     if node.op == "Split":
         axis = int(node.attrs.get("axis", 0)) % len(shape)
-        before = node.outputs[: next(i for i, tensor in enumerate(node.outputs) if tensor is output)]
-        sizes = [None if tensor.shape is None else tensor.shape[axis] for tensor in before]
-        return (axis, sum(sizes)) if all(isinstance(size, int) for size in sizes) else None
+        start = 0
+        for tensor in node.outputs:
+            if tensor is output:
+                break
+            size = tensor.shape[axis] if tensor.shape is not None else None
+            if not isinstance(size, int):
+                return None
+            start += size
+        return axis, start
     if node.op == "Slice":
         listed = [_listed(node, index) for index in range(1, 5)]
         starts, _, axes, steps = listed
@@ -96,8 +102,8 @@ def _first_picked(node: gs.Node, output: gs.Tensor) -> tuple[int, int] | None:
         size = shape[axis]
         if not isinstance(size, int):
             return None
-        start = int(starts[0])
-        return axis, min(max(start + size if start < 0 else start, 0), size)
+        first = int(starts[0])
+        return axis, min(max(first + size if first < 0 else first, 0), size)
     if node.op == "Gather":
         axis = int(node.attrs.get("axis", 0)) % len(shape)
         index = _listed(node, 1)
