@@ -35,7 +35,7 @@ __device__ __forceinline__ bool NeedsExactProducts(const WarpNotes& notes) {
 // Products of 16 rows with a tile's columns, by the 32-bit unit. `sums`: [16][pitch] in shared memory. Each of
 // `threads` threads takes a column at a time; all of its loads of A are the same for a warp. Sums of a chunk's products
 // are added up on their own: rounding errors grow with the length of a sum.
-static __device__ __noinline__ void ExactStrip(const GemmArguments& arguments, int64_t first_row, const RunColumns& run,
+static __device__ __noinline__ void ExactStrip(const GemmArguments& arguments, int64_t first_row, RunColumns run,
                                                int columns, int thread, int threads, float* sums, int pitch) {
   const int k = arguments.k, a_pitch = arguments.a_pitch;
   const bool by_4 = arguments.a_by_4 && (reinterpret_cast<uintptr_t>(arguments.weight.plain) & 15) == 0;
