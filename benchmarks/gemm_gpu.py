@@ -168,23 +168,31 @@ COLUMNS = ["study", "m", "n", "k", "epilogue", "peer", "us", "error", "card", "t
 
 
 def plot(rows: Sequence[Mapping[str, str]], path: Path) -> None:
+    """Our float32's time as a multiple of cuBLAS's in float32 and in TF32, a cell a size."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    own = [row for row in rows if row["study"] == "products" and row["epilogue"] == "relu"]
-    figure, axes = pyplot.subplots(2, 4, figsize=(17, 7.5), layout="constrained")
-    for axis, (n, k) in zip(axes.flat, WEIGHTS, strict=False):
-        for number, peer in enumerate(dict.fromkeys(row["peer"] for row in own)):
-            points = [row for row in own if row["peer"] == peer and (row["n"], row["k"]) == (str(n), str(k))]
-            values = [[float(row[name]) for row in points] for name in ("m", "us")]
-            axis.loglog(*values, color=f"C{number}", marker="o", ms=3, label=peer, base=2)
-        axis.set(xlabel="M", ylabel="device time, µs", title=f"N {n}, K {k}", yscale="log")
-        axis.grid(alpha=0.3)
-    axes.flat[-1].axis("off")
-    axes.flat[-1].legend(*axes.flat[0].get_legend_handles_labels(), loc="center")
-    figure.suptitle(f"Product with bias and ReLU, {rows[0]['card']}")
+    own = [row for row in rows if row["study"] == "products" and row["epilogue"] in EPILOGUES]
+    times = {(row["m"], row["n"], row["k"], row["epilogue"], row["peer"]): float(row["us"]) for row in own}
+    figure, axes = pyplot.subplots(2, 2, figsize=(12, 9), layout="constrained")
+    titles = {"relu": "bias and ReLU", "cross": "cross layer's epilogue"}
+    for line, (epilogue, title) in zip(axes, titles.items(), strict=True):
+        for axis, peer in zip(line, ("fp32", "tf32"), strict=True):
+            sizes = [[(str(m), str(n), str(k), epilogue) for m in BATCHES] for n, k in WEIGHTS]
+            ours = [[times[*size, "ours fp32"] for size in row] for row in sizes]
+            theirs = [[times[*size, f"cublas {peer}"] for size in row] for row in sizes]
+            ratios = [[math.log2(a / b) for a, b in zip(*pair, strict=True)] for pair in zip(ours, theirs, strict=True)]
+            axis.imshow(ratios, cmap="RdYlGn_r", vmin=-2.5, vmax=2.5, aspect="auto")
+            for y, row in enumerate(ratios):
+                for x, ratio in enumerate(row):
+                    text = f"{2**ratio:.2f}\n{ours[y][x]:.1f} µs"
+                    axis.text(x, y, text, ha="center", va="center", fontsize=9)
+            axis.set_xticks(range(len(BATCHES)), [f"M {m}" for m in BATCHES])
+            axis.set_yticks(range(len(WEIGHTS)), [f"{n} x {k}" for n, k in WEIGHTS])
+            axis.set_title(f"{title}: our fp32 / cuBLAS {peer}")
+    figure.suptitle(f"Device time as a multiple of cuBLAS's (below 1: faster), N x K by M, {rows[0]['card']}")
     figure.savefig(path, dpi=100)
 
 
