@@ -20,8 +20,9 @@ constexpr int64_t kLittleWork = 12'000'000;
 // Sums of so few products leave no time to gain, and no errors that would hide those of the parts.
 constexpr int64_t kShort = 32;
 
-// Kernels in the order of CudaGemmCall::kernel, after which the skinny one comes.
+// Kernels in the order of CudaGemmCall::kernel, after which these come, the second one for short sums only.
 constexpr const char* kSkinnyName = "skinny";
+constexpr const char* kShortName = "short";
 
 bool IsAligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
 
@@ -95,7 +96,7 @@ CudaGemm::CudaGemm(const GemmProgram& program, const float* weight, int device)
     CheckCuda(code, "a kernel of FusedGemm can't be had");
   };
   bool waits = false;
-  check(SkinnyGemmWaits(&waits));
+  check(PlainGemmsWait(&waits));
   overlap_ = major >= 9 && waits;
   if (IsSkinny()) return;
   const GemmKernels wgmma = WgmmaKernels(), mma = MmaKernels();
@@ -163,9 +164,11 @@ int CudaGemm::LargeTiles(int64_t m) const {
 }
 
 int CudaGemm::KernelFor(int64_t m) const {
-  if (m <= kSkinny || IsSkinny() || m * program_.n * program_.k <= kLittleWork) {
-    return static_cast<int>(kernels_.size());
-  }
+  const int skinny = static_cast<int>(kernels_.size());
+  // The skinny kernel shares its work out among more blocks.
+  if (program_.k <= kShort && program_.run_columns() >= 4 && 2 * DivideUp(m, 64) * TilesAcross(64) >= multiprocessors_)
+    return skinny + 1;
+  if (m <= kSkinny || IsSkinny() || m * program_.n * program_.k <= kLittleWork) return skinny;
   const int64_t tiles = DivideUp(m, 64) * TilesAcross(64);
   if (!kernels_[0].wgmma) return Find(tiles >= 6 * multiprocessors_ ? "mma 128x128" : "mma 64x64");
   return tiles <= multiprocessors_ ? SmallTiles(m) : LargeTiles(m);
@@ -175,6 +178,7 @@ std::vector<std::string> CudaGemm::kernel_names() const {
   std::vector<std::string> names;
   for (const GemmKernel& kernel : kernels_) names.emplace_back(kernel.name);
   names.emplace_back(kSkinnyName);
+  if (program_.k <= kShort) names.emplace_back(kShortName);
   return names;
 }
 
@@ -242,7 +246,8 @@ void CudaGemm::Launch(const CudaGemmCall& call, cudaStream_t stream) const {
   }
   const size_t chosen = static_cast<size_t>(call.kernel >= 0 ? call.kernel : KernelFor(call.m));
   if (chosen >= kernels_.size()) {
-    CheckCuda(LaunchSkinnyGemm(arguments, overlap_, stream), "a kernel can't be launched");
+    const auto launch = chosen == kernels_.size() ? &LaunchSkinnyGemm : &LaunchShortGemm;
+    CheckCuda(launch(arguments, overlap_, stream), "a kernel can't be launched");
     return;
   }
   const GemmKernel& kernel = kernels_[chosen];

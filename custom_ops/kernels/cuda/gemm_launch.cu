@@ -1,5 +1,6 @@
 #include "gemm_launch.h"
 #include "gemm_mma.cuh"
+#include "gemm_short.cuh"
 #include "gemm_skinny.cuh"
 
 namespace dpiframe::cuda {
@@ -76,12 +77,13 @@ cudaError_t LaunchGemm(const GemmKernel& kernel, int products, const GemmArgumen
                       kernel.shared_bytes, kernel.blocks, kernel.wgmma, arguments, stream);
 }
 
-cudaError_t SkinnyGemmWaits(bool* waits) {
+cudaError_t PlainGemmsWait(bool* waits) {
   *waits = true;
   for (const void* kernel :
        {reinterpret_cast<const void*>(&SkinnyGemm<4, 4>), reinterpret_cast<const void*>(&SkinnyGemm<4, 2>),
         reinterpret_cast<const void*>(&SkinnyGemm<4, 1>), reinterpret_cast<const void*>(&SkinnyGemm<2, 1>),
-        reinterpret_cast<const void*>(&SkinnyGemm<1, 1>)}) {
+        reinterpret_cast<const void*>(&SkinnyGemm<1, 1>), reinterpret_cast<const void*>(&ShortGemm<16>),
+        reinterpret_cast<const void*>(&ShortGemm<64>)}) {
     cudaFuncAttributes attributes{};
     const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel);
     if (code != cudaSuccess) return code;
@@ -102,6 +104,15 @@ cudaError_t LaunchSkinnyGemm(const GemmArguments& arguments, bool overlap, cudaS
   if (arguments.run_columns >= 4 && arguments.m > 8) return LaunchSkinny<4, 4>(arguments, overlap, stream);
   if (arguments.m > 8) return LaunchSkinny<4, 2>(arguments, overlap, stream);
   return LaunchSkinny<4, 1>(arguments, overlap, stream);
+}
+
+cudaError_t LaunchShortGemm(const GemmArguments& arguments, bool overlap, cudaStream_t stream) {
+  const int columns = arguments.run_columns <= 16 ? 16 : 64, rows = 16 * kShortThreads / columns;
+  const void* kernel =
+      columns == 16 ? reinterpret_cast<const void*>(&ShortGemm<16>) : reinterpret_cast<const void*>(&ShortGemm<64>);
+  const dim3 blocks(static_cast<unsigned>((arguments.m + rows - 1) / rows),
+                    static_cast<unsigned>(ColumnTiles(arguments, columns)));
+  return LaunchKernel(kernel, blocks, kShortThreads, 0, 1, overlap, arguments, stream);
 }
 
 }  // namespace dpiframe::cuda

@@ -39,10 +39,13 @@ cudaError_t LaunchPresplit(int products, const GemmArguments& arguments, cudaStr
 
 // Loads the kernels for few rows or few columns, on the current device. `waits`: whether their code waits for earlier
 // kernels itself; that for older GPUs doesn't, also where the driver has compiled it for a newer one.
-cudaError_t SkinnyGemmWaits(bool* waits);
+cudaError_t PlainGemmsWait(bool* waits);
 
 // For few rows or few columns. `overlap`: see LaunchKernel.
 cudaError_t LaunchSkinnyGemm(const GemmArguments& arguments, bool overlap, cudaStream_t stream);
+
+// For K up to 32, on the same terms.
+cudaError_t LaunchShortGemm(const GemmArguments& arguments, bool overlap, cudaStream_t stream);
 
 // Launches a kernel. With `overlap` it may start while earlier ones still run: it waits for them itself.
 cudaError_t LaunchKernel(const void* kernel, dim3 blocks, int threads, int shared_bytes, int cluster, bool overlap,

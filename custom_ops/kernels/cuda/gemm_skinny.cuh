@@ -12,13 +12,17 @@ namespace dpiframe::cuda {
 
 constexpr int kSkinnyWarps = 4;  // of a block
 
-// A warp computes kRows rows by kColumns columns, its lanes sharing K.
-template <int kRows, int kColumns>
-__global__ void __launch_bounds__(32 * kSkinnyWarps) SkinnyGemm(const __grid_constant__ GemmArguments arguments) {
+__device__ __forceinline__ void StartAfterEarlierKernels() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+}
+
+// A warp computes kRows rows by kColumns columns, its lanes sharing K.
+template <int kRows, int kColumns>
+__global__ void __launch_bounds__(32 * kSkinnyWarps) SkinnyGemm(const __grid_constant__ GemmArguments arguments) {
+  StartAfterEarlierKernels();
   const int lane = threadIdx.x & 31;
   const int64_t share = static_cast<int64_t>(blockIdx.x) * kSkinnyWarps + threadIdx.x / 32;
   const int across = arguments.n / arguments.run_columns * ((arguments.run_columns + kColumns - 1) / kColumns);
