@@ -86,6 +86,7 @@ def bundles() -> Iterator[dict[str, object]]:
             run = Run(bundle, m)
             for peer, work in (("ours, one node", run.one_node), ("ours, many nodes", run.many_nodes)):
                 yield {"case": bundle.name, "m": m, "peer": peer, "us": graph_us([work] * COPIES)}
+            torch.testing.assert_close(run.y, torch.cat(run.results, 1))
             for tf32 in (False, True):
                 torch.backends.cuda.matmul.allow_tf32 = tf32
                 peer = f"cublas {'tf32' if tf32 else 'fp32'}, many products"

@@ -20,6 +20,10 @@ constexpr int64_t kLittleWork = 12'000'000;
 // Sums of so few products leave no time to gain, and no errors that would hide those of the parts.
 constexpr int64_t kShort = 32;
 
+// So many values of a result are worth the tiles of the kernel for short sums; fewer are shared out among more blocks
+// by the skinny one.
+constexpr int64_t kShortResult = 1 << 16;
+
 // Kernels in the order of CudaGemmCall::kernel, after which these come, the second one for short sums only.
 constexpr const char* kSkinnyName = "skinny";
 constexpr const char* kShortName = "short";
@@ -165,9 +169,7 @@ int CudaGemm::LargeTiles(int64_t m) const {
 
 int CudaGemm::KernelFor(int64_t m) const {
   const int skinny = static_cast<int>(kernels_.size());
-  // The skinny kernel shares its work out among more blocks.
-  if (program_.k <= kShort && program_.run_columns() >= 4 && 2 * DivideUp(m, 64) * TilesAcross(64) >= multiprocessors_)
-    return skinny + 1;
+  if (program_.k <= kShort && program_.run_columns() >= 4 && m * program_.n >= kShortResult) return skinny + 1;
   if (m <= kSkinny || IsSkinny() || m * program_.n * program_.k <= kLittleWork) return skinny;
   const int64_t tiles = DivideUp(m, 64) * TilesAcross(64);
   if (!kernels_[0].wgmma) return Find(tiles >= 6 * multiprocessors_ ? "mma 128x128" : "mma 64x64");

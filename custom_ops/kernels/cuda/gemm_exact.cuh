@@ -39,7 +39,7 @@ static __device__ __noinline__ void ExactStrip(const GemmArguments& arguments, i
                                                int columns, int thread, int threads, float* sums, int pitch) {
   const int k = arguments.k, a_pitch = arguments.a_pitch;
   const bool by_4 = arguments.a_by_4 && (reinterpret_cast<uintptr_t>(arguments.weight.plain) & 15) == 0;
-  const float* a = run.a + first_row * a_pitch;
+  const float* a = arguments.a + run.begin + first_row * a_pitch;
   const int rows = static_cast<int>(min(static_cast<int64_t>(kStripRows), arguments.m - first_row));
   for (int c = thread; c < columns; c += threads) {
     if (run.first + c >= run.end) break;

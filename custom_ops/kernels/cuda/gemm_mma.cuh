@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(Tile::kThreads) MmaGemm(const __grid_constant_
   for (int i = 0; i < Tile::kStages - 1; ++i) {
     CopyColumns<Tile>(arguments, ring + i * Tile::kStageBytes, first_column, i, chunks);
   }
-  RowValues values(arguments, run.a, first_row + row);
+  RowValues values(arguments, arguments.a + run.begin, first_row + row);
   values.Load(arguments, 0);
   WarpNotes notes;
   uint32_t row_notes[2] = {};

@@ -7,18 +7,19 @@
 
 namespace dpiframe::cuda {
 
-// The tile with a number, `width` columns wide or what its run of columns has left.
+// The tile with a number, `width` columns wide or what its run of columns has left. (What a run multiplies is a number
+// and no address: nvcc 13.0 loses what is added to an address of the arguments in a branch.)
 struct RunColumns {
-  const float* a;
+  int begin;  // in a row of A
   int first;
   int end;  // of the run
 
   __device__ __forceinline__ RunColumns(const GemmArguments& arguments, int tile, int width)
-      : a(arguments.a), first(tile * width), end(arguments.n) {
+      : begin(0), first(tile * width), end(arguments.n) {
     const int columns = arguments.run_columns;
     if (columns == arguments.n) return;
     const int across = (columns + width - 1) / width, run = tile / across;
-    a += arguments.begins[run];
+    begin = arguments.begins[run];
     first = run * columns + tile % across * width;
     end = (run + 1) * columns;
   }

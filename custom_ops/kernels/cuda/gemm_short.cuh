@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kShortThreads) ShortGemm(const __grid_constant
   const bool weight_by_4 = k % 4 == 0 && (reinterpret_cast<uintptr_t>(arguments.weight.plain) & 15) == 0;
 #pragma unroll
   for (int row = threadIdx.x / 8; row < kRows; row += kShortThreads / 8) {
-    const float* from = run.a + min(first_row + row, arguments.m - 1) * arguments.a_pitch;
+    const float* from = arguments.a + run.begin + min(first_row + row, arguments.m - 1) * arguments.a_pitch;
     const float4 values = LoadValues(from, at, k, arguments.a_by_4);
     a[row][at] = values.x, a[row][at + 1] = values.y, a[row][at + 2] = values.z, a[row][at + 3] = values.w;
   }

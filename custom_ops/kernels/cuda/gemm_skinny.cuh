@@ -34,7 +34,8 @@ __global__ void __launch_bounds__(32 * kSkinnyWarps) SkinnyGemm(const __grid_con
   const float* a[kRows];
   const float* w[kColumns];
 #pragma unroll
-  for (int i = 0; i < kRows; ++i) a[i] = run.a + min(first_row + i, arguments.m - 1) * arguments.a_pitch;
+  for (int i = 0; i < kRows; ++i)
+    a[i] = arguments.a + run.begin + min(first_row + i, arguments.m - 1) * arguments.a_pitch;
 #pragma unroll
   for (int j = 0; j < kColumns; ++j) {
     w[j] = arguments.weight.plain + static_cast<int64_t>(min(first_column + j, run.end - 1)) * k;

@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) WgmmaGemm(const __grid_cons
   const int row = 64 * row_group + 16 * warp;  // of the warp, in the tile
   float sums[Tile::kColumns / 2] = {};
   WarpNotes notes;
-  const WarpShare share{run.a, first_row + row, first_column, group, slice};
+  const WarpShare share{arguments.a + run.begin, first_row + row, first_column, group, slice};
   WaitForEarlierKernels();
   if constexpr (Tile::kPresplit) {
     MultiplySplitRows<Tile>(arguments, &shared, ring, share, chunks, &notes, sums);
