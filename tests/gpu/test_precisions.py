@@ -6,7 +6,8 @@ import numpy as np
 import onnx
 import pytest
 
-from dpiframe.graph_passes.pipeline import optimize_model
+from dpiframe.graph_passes.pipeline import PASSES, optimize_model
+from dpiframe.graph_passes.streams.assign import AssignStreams
 from tests.custom_ops import models
 from tests.gpu import device
 from tests.graph_passes.harness import op_types, parse
@@ -33,6 +34,12 @@ def layers() -> onnx.ModelProto:
     )
 
 
+def optimized_to(precision: str, model: onnx.ModelProto) -> onnx.ModelProto:
+    """Without regions, which would hold all nodes as one."""
+    passes = [kind for kind in PASSES if kind is not AssignStreams]
+    return optimize_model(model, provider="cuda", precision=precision, passes=passes).model
+
+
 def largest_error(model: onnx.ModelProto, optimized: onnx.ModelProto, rows: int) -> float:
     x = np.random.default_rng(rows).standard_normal((rows, 200)).astype(np.float32)
     (expected,) = models.session(model).run(None, {"x": x})
@@ -44,7 +51,7 @@ def largest_error(model: onnx.ModelProto, optimized: onnx.ModelProto, rows: int)
 @pytest.mark.parametrize(("precision", "bound"), [("fp32", FP32), ("tf32", LOW), ("fp16", LOW)])
 def test_a_product_a_chain_and_a_product(precision: str, bound: float, rows: int) -> None:
     model = layers()
-    optimized = optimize_model(model, provider="cuda", precision=precision, streams=1).model
+    optimized = optimized_to(precision, model)
     assert op_types(optimized) == ["FusedGemm", "FusedElementwise", "FusedGemm_1"]
     error = largest_error(model, optimized, rows)
     assert error <= bound
@@ -54,8 +61,7 @@ def test_a_product_a_chain_and_a_product(precision: str, bound: float, rows: int
 
 def test_the_environment_overrides_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> None:
     model = layers()
-    low = optimize_model(model, provider="cuda", precision="fp16", streams=1).model
-    high = optimize_model(model, provider="cuda", precision="fp32", streams=1).model
+    low, high = optimized_to("fp16", model), optimized_to("fp32", model)
     monkeypatch.setenv("DPIFRAME_PRECISION", "fp32")
     assert largest_error(model, low, 2048) <= FP32
     monkeypatch.setenv("DPIFRAME_PRECISION", "tf32")
