@@ -97,9 +97,10 @@ RegionProgram Parse(const NodeInfo& info) {
 }  // namespace
 
 Region::Region(const NodeInfo& info, const char* provider) : name_(info.name()), program_(Parse(info)) {
-  // Kernels are told types alone, so two unknown sizes will do: a tensor without sizes would stand for an unknown one.
+  // Kernels are told types alone, so any unknown sizes will do, as many as an operator may ask for: a tensor with fewer
+  // would stand for an unknown one.
   std::vector<InferredTensor> values(info.input_count());
-  for (size_t i = 0; i < values.size(); ++i) values[i] = {info.input_type(i), SymbolicSizes(2)};
+  for (size_t i = 0; i < values.size(); ++i) values[i] = {info.input_type(i), SymbolicSizes(TensorShape::kMaxRank)};
   InferValues(program_, &values);
   for (const InferredTensor& value : values) types_.push_back(value.type);
   for (const RegionNode& node : program_.nodes) {

@@ -62,8 +62,8 @@ def feed(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def towers(count: int, layers: int, slow: tuple[int, int] | None = None) -> onnx.ModelProto:
-    """Towers of small layers on one input and the sum of their ends. The layer `slow` (tower, layer) goes by way of a
-    very wide one."""
+    """Towers of small layers on one input and the sum of their ends, each with a slope of its own: equal ones would be
+    one product a layer. The layer `slow` (tower, layer) goes by way of a very wide one."""
     nodes, weights = "", {}
     for tower in range(count):
         value = "x"
@@ -77,7 +77,7 @@ def towers(count: int, layers: int, slow: tuple[int, int] | None = None) -> onnx
             else:
                 weights[f"W_{name}"] = table(WIDTH, WIDTH, seed=tower * 10 + layer) / scale
                 nodes += f"p_{name} = MatMul({value}, W_{name}) "
-            nodes += f"{name} = Tanh(p_{name}) "
+            nodes += f"{name} = LeakyRelu <alpha = {(tower + 1) / 16}> (p_{name}) "
             value = name
     ends = [f"t{tower}_{layers - 1}" for tower in range(count)]
     nodes += f"y = Concat <axis = 1> ({', '.join(ends)})"

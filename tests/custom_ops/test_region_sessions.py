@@ -10,7 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from tests.custom_ops.regions import WIDTH, feed, regional, rows, towers, two_modules
-from tests.graph_passes.harness import same, session, table
+from tests.graph_passes.harness import parse, same, session, table
 
 
 def region_of(model: onnx.ModelProto) -> onnx.NodeProto:
@@ -150,3 +150,18 @@ def test_a_region_of_one_node_and_of_unread_values() -> None:
     )
     x = table(5, 6, seed=3)
     same(session(model, library=True).run(None, {"x": x})[0], x @ table(4, 6).T, 1e-6, "one node")
+
+
+def test_a_product_of_several_axes_in_a_region() -> None:
+    """The chain behind it needs its type, which must be known whatever is known of the sizes."""
+    model = parse(
+        """(float[b,4,3,2] x) => (float[b,1] y) {
+          f = Flatten(x) p = Gemm <transB = 1> (f, W, c) h = Relu(p) q = Gemm <transB = 1> (h, V) y = Sigmoid(q) }""",
+        W=table(8, 24) / 4,
+        c=table(1, 8)[0],
+        V=table(1, 8),
+    )
+    result = regional(model)
+    assert [node.op_type for node in result.graph.node] == ["ParallelRegion"]
+    x = table(5, 24, seed=3).reshape(5, 4, 3, 2)
+    same(session(result, library=True).run(None, {"x": x})[0], session(model).run(None, {"x": x})[0], 1e-6, "left 3")
