@@ -58,8 +58,8 @@ def add_function(
 
 
 def _spelled_out(node: onnx.NodeProto, opset: int) -> list[onnx.NodeProto]:
-    """The node, or the nodes of ONNX's definition. That casts its constants to the operand's type, so that it is the same
-    for all types."""
+    """The node, or the nodes of ONNX's definition. That casts its constants to the operand's type: so it is the
+    same for all types."""
     if node.domain or node.op_type not in _DEFINED_BY_TYPE:
         return [node]
     schema = onnx.defs.get_schema(node.op_type, opset)

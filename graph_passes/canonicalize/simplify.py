@@ -103,6 +103,18 @@ def _slice(node: gs.Node) -> gs.Tensor | None:
     return _same_shape(node)
 
 
+def _concat(node: gs.Node) -> gs.Tensor | None:
+    """One part, but for empty ones: groups of features that a model has none of."""
+    axis = int(node.attrs["axis"])
+    parts = [tensor for tensor in node.inputs if not _is_empty_along(tensor, axis)]
+    return parts[0] if len(parts) == 1 else None
+
+
+def _is_empty_along(tensor: gs.Tensor, axis: int) -> bool:
+    shape = tensor.shape
+    return shape is not None and -len(shape) <= axis < len(shape) and shape[axis] == 0
+
+
 def _dropout(node: gs.Node) -> gs.Tensor | None:
     if len(node.outputs) > 1 and node.outputs[1].outputs:
         return None
@@ -170,7 +182,7 @@ RULES: dict[str, Callable[[gs.Node], gs.Tensor | None]] = {
     "Tile": _tile,
     "Transpose": _transpose,
     "Slice": _slice,
-    "Concat": lambda node: node.inputs[0] if len(node.inputs) == 1 else None,
+    "Concat": _concat,
     "Dropout": _dropout,
     "Add": _add,
     "Sub": _sub,

@@ -43,6 +43,7 @@ WITHOUT_EFFECT = {
     "Slice of everything": "r = Slice(x, v0, far, v1)",
     "Slice of all columns": "r = Slice(x, v0, v4, v1, v1)",
     "Concat of one": "r = Concat<axis=0>(x)",
+    "Concat with an empty part": "e = Slice(x, v0, v0, v1) r = Concat<axis=-1>(e, x)",
     "Dropout": "r = Dropout(x)",
     "Dropout with a ratio": "r = Dropout(x, half)",
     "Dropout not in training": "r = Dropout(x, half, false)",
