@@ -17,6 +17,7 @@ from dpiframe.graph_passes.canonicalize.picks import pick_in_place
 from dpiframe.graph_passes.canonicalize.regular_bags import pool_regular_bags
 from dpiframe.graph_passes.canonicalize.shape_plumbing import fix_shapes
 from dpiframe.graph_passes.canonicalize.simplify import remove_no_ops
+from dpiframe.graph_passes.canonicalize.stacks import turn_stacks
 from dpiframe.graph_passes.canonicalize.transposes import compute_unturned
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
@@ -34,6 +35,7 @@ _STEPS = (
     decide_branches,
     name_products,
     use_rows,
+    turn_stacks,
     compute_unturned,
     put_batch_first,
     pick_in_place,
@@ -57,6 +59,7 @@ class Canonicalize(Pass):
     4. An If whose condition follows is replaced by its branch.
     5. Casts, views, Expand, Slice, Dropout, `x + 0`, `x * 1` without effect go.
     6. An Einsum that is a matrix product becomes one, and products written for column vectors become those of rows.
+       Parts of an axis that are stacked, such as attention's heads, are a view and a Transpose.
     7. Elementwise nodes between a Transpose and its opposite are computed without either. Whatever else has the batch
        behind another axis, such as attention written sequence first, is computed with the batch in front.
     8. Elements that are picked behind a batch axis which is moved away for it are picked where they are.

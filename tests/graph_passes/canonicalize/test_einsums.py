@@ -45,6 +45,28 @@ def test_a_product_of_more_rows() -> None:
 @pytest.mark.parametrize(
     ("equation", "left", "right", "result"),
     [
+        ("bik,bjk->bij", "b,3,6", "b,2,6", "b,3,2"),
+        ("bhik,bhjk->bhij", "b,2,3,6", "b,2,4,6", "b,2,3,4"),
+    ],
+)
+def test_a_product_of_rows(equation: str, left: str, right: str, result: str) -> None:
+    model = einsum(equation, left, right, result)
+    after = canonical(model)
+    assert op_types(after) == ["Transpose", "MatMul", "Relu"]
+    onnx.checker.check_model(after, full_check=True)
+    for batch in (1, 5):  # ONNX Runtime's own Einsum of an empty batch ends the process
+        shapes = [[batch, *map(int, text.split(",")[1:])] for text in (left, right)]
+        rng = np.random.default_rng(batch)
+        feed = {name: rng.normal(size=shape).astype(np.float32) for name, shape in zip("xw", shapes, strict=True)}
+        same(session(after).run(None, feed)[0], session(model).run(None, feed)[0], 1e-6, equation)
+
+
+@pytest.mark.parametrize(
+    ("equation", "left", "right", "result"),
+    [
+        ("bik,bjk->bji", "b,3,6", "b,2,6", "b,2,3"),
+        ("bik,bjk->bij", "b,3,6", "1,2,6", "b,3,2"),
+        ("bik,bjk->bij", "b,3,6", "b,1,6", "b,3,1"),
         ("ij,kj->ik", "b,6", "4,6", "b,4"),
         ("ij,jk->ki", "b,6", "6,4", "4,b"),
         ("ij,jk->i", "b,6", "6,4", "b"),
