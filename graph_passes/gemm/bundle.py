@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,6 +79,18 @@ def find_bundles(graph: gs.Graph, outputs: set[int]) -> Iterator[Bundle]:
             bundle = Bundle(group, absorbed, any(member.cut for member in group))
             if _wins(bundle):
                 yield bundle
+
+
+def unread_members(graph: gs.Graph) -> Iterator[gs.Node]:
+    """Products that share their left operand with others, but have weights that may not be read."""
+    sharing: dict[int, list[gs.Node]] = defaultdict(list)
+    for node in graph.nodes:
+        with suppress(NotSupportedError):
+            if match_product(node) is not None:
+                sharing[id(node.inputs[0])].append(node)
+    for nodes in sharing.values():
+        if len(nodes) > 1:
+            yield from (node for node in nodes if not is_small_constant(node.inputs[1], MAX_WEIGHT_BYTES))
 
 
 def bundle_program(bundle: Bundle, precision: str) -> GemmProgram:

@@ -9,7 +9,7 @@ import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_function
 from dpiframe.graph_passes.gemm.body import MIN_OPSET, OUTPUT, body_inputs, gemm_body
-from dpiframe.graph_passes.gemm.bundle import Bundle, bundle_constants, bundle_program, find_bundles
+from dpiframe.graph_passes.gemm.bundle import Bundle, bundle_constants, bundle_program, find_bundles, unread_members
 from dpiframe.graph_passes.gemm.epilogue import Operation, addition, following
 from dpiframe.graph_passes.gemm.pointwise import multiply_channels
 from dpiframe.graph_passes.gemm.product import NotSupportedError, Product, match_product
@@ -86,6 +86,8 @@ def _bundle(graph: gs.Graph, bench: Workbench, outputs: set[int], report: PassRe
                 report.refuse(node_label(bundle.members[0].product.node), str(refusal))
                 return
         tidy(graph)
+    for node in unread_members(graph):
+        report.refuse(node_label(node), "its weight is in another file or large, and can't be put beside others'")
 
 
 def _replace_bundle(graph: gs.Graph, bench: Workbench, bundle: Bundle, report: PassReport) -> None:

@@ -9,7 +9,7 @@ import pytest
 from dpiframe.graph_passes.gemm import bundle
 from dpiframe.graph_passes.pipeline import PipelineResult, optimize_model
 from tests.graph_passes.gemm.test_fuse import cases, fuse, values
-from tests.graph_passes.harness import Arrays, agree, fused_nodes, op_types, parse, programs
+from tests.graph_passes.harness import Arrays, agree, fused_nodes, op_types, parse, programs, refusals
 
 
 def weights(**shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
@@ -244,6 +244,8 @@ def test_external_weights_stay_where_they_are() -> None:
         tensor.external_data.add(key="location", value="weights.bin")
     result = optimize_model(model, provider="cuda")
     assert [form.split("; ")[0] for form in forms(result)] == ["size 6 4", "size 6 4"]
+    reason = "its weight is in another file or large, and can't be put beside others'"
+    assert refusals(result) == {"p": reason, "q": reason}
 
 
 def test_an_old_opset_stays() -> None:
