@@ -64,7 +64,8 @@ def _spelled_out(node: onnx.NodeProto, opset: int) -> list[onnx.NodeProto]:
         return [node]
     schema = onnx.defs.get_schema(node.op_type, opset)
     any_type = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None).SerializeToString()
-    text = schema.get_context_dependent_function(node.SerializeToString(), [any_type])
+    # which the type stubs leave out
+    text = schema.get_context_dependent_function(node.SerializeToString(), [any_type])  # type: ignore[attr-defined]
     function = onnx.FunctionProto.FromString(text)
     names = dict(zip((*function.input, *function.output), (*node.input, *node.output), strict=False))
     parts = []
