@@ -30,11 +30,12 @@ def compute_unturned(bench: Workbench, changes: list[str]) -> bool:
     outputs = bench.output_ids()
     found = 0
     for graph in bench.graphs():
+        own = {id(node) for node in graph.nodes}
         for node in list(graph.nodes):
             order = order_of(node)
             if order is None or id(node.outputs[0]) in outputs or not node.outputs[0].outputs:
                 continue
-            back = _Back(bench, graph, order, outputs)
+            back = _Back(bench, graph, order, outputs, own)
             if back.undoes(node.inputs[0]) and order_of(node.inputs[0].inputs[0]) is None:
                 replace_uses(node.outputs[0], back.computed(node.inputs[0]))
                 found += 1
@@ -59,14 +60,15 @@ def turned_twice(first: Sequence[int], second: Sequence[int]) -> list[int] | Non
 
 
 class _Back:
-    """What one Transpose gives, computed without it. order: that of its axes. outputs: id() of the graphs' outputs."""
+    """What one Transpose gives, computed without it. order: of its axes. outputs: id() of all graphs' outputs. own:
+    of the nodes of its graph."""
 
-    def __init__(self, bench: Workbench, graph: gs.Graph, order: list[int], outputs: set[int]) -> None:
+    def __init__(self, bench: Workbench, graph: gs.Graph, order: list[int], outputs: set[int], own: set[int]) -> None:
         self._bench = bench
         self._graph = graph
         self._order = order
         self._outputs = outputs
-        self._own = {id(node) for node in graph.nodes}
+        self._own = own
         self._undone: dict[int, int] = {}
 
     def undoes(self, tensor: gs.Tensor, depth: int = 0) -> int:

@@ -138,7 +138,35 @@ def decided_branches(n: int) -> onnx.ModelProto:
     return graph_of(nodes, IDS, {"W": table(10, 8), "c": np.array(True)}, f"x{n // 5}")
 
 
-KINDS = [diamonds, doublings, joins_of_joins, running_sums, many_fields, shapes_of_shapes, decided_branches]
+def turned_layers(n: int) -> onnx.ModelProto:
+    """The batch goes behind another axis and comes back, with a node between that keeps it there in every second layer."""
+    nodes = [helper.make_node("Gather", ["W", "ids"], ["x0"])]
+    for k in range(n // 4):
+        between = (
+            helper.make_node("CumSum", [f"a{k}", "c"], [f"s{k}"])
+            if k % 2
+            else helper.make_node("Softmax", [f"a{k}"], [f"s{k}"], axis=0)
+        )
+        nodes += [
+            helper.make_node("Transpose", [f"x{k}"], [f"t{k}"], perm=[1, 0, 2]),
+            helper.make_node("Relu", [f"t{k}"], [f"a{k}"]),
+            between,
+            helper.make_node("Transpose", [f"s{k}"], [f"u{k}"], perm=[1, 0, 2]),
+            helper.make_node("Neg", [f"u{k}"], [f"x{k + 1}"]),
+        ]
+    return graph_of(nodes, {"ids": (TensorProto.INT64, ["b", 3])}, {"W": table(10, 8), "c": np.array(0)}, f"x{n // 4}")
+
+
+KINDS = [
+    turned_layers,
+    diamonds,
+    doublings,
+    joins_of_joins,
+    running_sums,
+    many_fields,
+    shapes_of_shapes,
+    decided_branches,
+]
 
 
 @pytest.mark.parametrize("kind", [diamonds, doublings])
