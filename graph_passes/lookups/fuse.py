@@ -145,7 +145,11 @@ def _interpret(graph: gs.Graph, bench: Workbench) -> tuple[Interpreter, list[gs.
 def _demanded(graph: gs.Graph, interpreter: Interpreter) -> list[gs.Tensor]:
     """Tensors with table rows that something other than a taken-in node reads, in order."""
     outputs = {id(t) for t in graph.outputs}
-    taken = {id(node) for node in graph.nodes if node.outputs and id(node.outputs[0]) in interpreter.hot}
+    taken = set()
+    for node in graph.nodes:
+        wanted = [id(tensor) for tensor in node.outputs if tensor.outputs or id(tensor) in outputs]
+        if wanted and interpreter.hot.issuperset(wanted):
+            taken.add(id(node))
     taken |= {id(node) for bag in interpreter.bags.values() for node in with_inner([bag.loop])}
     found = []
     for node in graph.nodes:

@@ -174,7 +174,9 @@ class Interpreter:
         values = value if isinstance(value, list) else [value] if value is not None else None
         if values is None or any(v.codes.size > MAX_ELEMENTS for v in values):
             return None
-        return values if all(self._pays(node, v, hot) for v in values) else None
+        # an empty part that nobody reads costs nothing
+        given = [v for v, tensor in zip(values, node.outputs, strict=False) if v.codes.size or tensor.outputs]
+        return values if all(self._pays(node, v, hot) for v in given) else None
 
     def _view(self, node: gs.Node, hot: bool) -> Value | list[Value] | None:
         operands = []

@@ -185,6 +185,21 @@ def test_slices_of_a_join_are_taken_in() -> None:
     agree(model, result, *batches({"x": (("b", 2), 10)}))
 
 
+def test_an_empty_part_that_nobody_reads_does_not_matter() -> None:
+    # groups of features of which a model has none
+    model = parse(
+        """(int64[b,2] x) => (float[b,1,4] y) {
+            e = Gather(W, x)
+            none, p, q = Split<axis=1>(e, sizes)
+            y = Mul(p, q)
+        }""",
+        W=table(10, 4), sizes=np.array([0, 1, 1]),
+    )  # fmt: skip
+    result = optimize(model)
+    assert op_types(result.model) == [OP, "Mul"]
+    agree(model, result, *batches({"x": (("b", 2), 10)}))
+
+
 def test_a_split_by_sizes_known_only_at_run_time_stays() -> None:
     model = parse(
         """(int64[b,4] x, int64[2] sizes) => (float[b,m,4] y, float[b,n,4] z) {
