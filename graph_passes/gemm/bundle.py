@@ -17,6 +17,7 @@ import onnx_graphsurgeon as gs
 from dpiframe.graph_passes.canonicalize.constants import MAX_GROWTH_BYTES, is_small_constant
 from dpiframe.graph_passes.gemm.chains import is_absorbed
 from dpiframe.graph_passes.gemm.epilogue import Operation, addition, following
+from dpiframe.graph_passes.gemm.looked_up import in_the_join
 from dpiframe.graph_passes.gemm.parts import Part, find_part
 from dpiframe.graph_passes.gemm.product import NotSupportedError, Product, match_product
 from dpiframe.graph_passes.gemm.program import MAX_RUNS, MAX_STEPS, GemmProgram, Step
@@ -146,7 +147,8 @@ def _member(node: gs.Node, outputs: set[int]) -> Member | None:
         value = then.result
         then = following(value, outputs)
     left = node.inputs[0]
-    return Member(product, find_part(left, _true_rows(left)), operations, nodes, value, cut=then is not None)
+    part = in_the_join(find_part(left, _true_rows(left)))
+    return Member(product, part, operations, nodes, value, cut=then is not None)
 
 
 def _true_rows(left: gs.Tensor) -> int:
