@@ -34,7 +34,8 @@ class FuseGemm(Pass):
     4. A BatchNormalization is a scale and a shift (P18).
     5. Products that share their left operand, or take parts of the same rows, and are followed by the same operations
        with constants, are one product: experts, tasks' heads, projections, pairs of fields (P12, P26, P28).
-    6. A convolution of single places, between chains that can move its channels, is a product (P19).
+    6. What mixes channels place by place, between chains that can move these, is a product: a convolution of kernel
+       size 1, a weight on the left of a matrix (P19, P26).
 
     Left alone: products with one column, which chains of other operators take in, what reads a product twice, and
     operands that are ready only after more products than it takes to get here: the product would wait for them.
@@ -52,7 +53,7 @@ class FuseGemm(Pass):
             if bench.opset >= MIN_OPSET:
                 found = multiply_channels(bench, graph, outputs)
                 if found:
-                    report.changes.append(f"{found} convolutions of single places are products")
+                    report.changes.append(f"{found} mixtures of channels are products of rows")
                 _bundle(graph, bench, outputs, report)
             depth = product_depths(graph)
             for node in list(graph.nodes):

@@ -1,6 +1,9 @@
-"""A convolution that mixes the channels of each place alone is a product (P19)."""
+"""What mixes the channels of each place alone is a product: a convolution of kernel size 1 (P19), and a weight times a
+matrix of channels by places (P26)."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_graphsurgeon as gs
@@ -15,31 +18,54 @@ _ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "Gelu")
 
 
 def multiply_channels(bench: Workbench, graph: gs.Graph, outputs: set[int]) -> int:
-    """Compute a Conv of kernel size 1 on [b, C, places...] as a MatMul on [b, places..., C], and activations after it
-    there as well; returns how many.
+    """Compute a Conv of kernel size 1 on [b, C, places...], or a MatMul of a weight with [b, C, places], as a MatMul on
+    [b, places..., C], and activations after it there as well; returns how many.
 
     Only where chains of other operators give its input and take its result, which move the channels for nothing.
     """
-    convolutions = [node for node in graph.nodes if node.op == "Conv" and _is_product(node, outputs)]
-    for node in convolutions:
-        _multiply(bench, graph, node, outputs)
-    if convolutions:
+    found = [(node, mixture) for node in graph.nodes if (mixture := _mixture(node, outputs)) is not None]
+    for node, mixture in found:
+        _multiply(bench, graph, node, mixture, outputs)
+    if found:
         tidy(graph)
-    return len(convolutions)
+    return len(found)
 
 
-def _is_product(node: gs.Node, outputs: set[int]) -> bool:
-    if not is_standard(node) or node.attrs.get("group", 1) != 1:
+@dataclass
+class Mixture:
+    """weight: [channels of the result, channels of x, 1...]."""
+
+    x: gs.Tensor
+    weight: gs.Tensor
+    bias: gs.Tensor | None = None
+
+
+def _mixture(node: gs.Node, outputs: set[int]) -> Mixture | None:
+    """What a node mixes, if it can be a product; None otherwise."""
+    if not is_standard(node):
+        return None
+    if node.op == "Conv" and _is_pointwise(node):
+        mixture = Mixture(*(tensor for tensor in node.inputs if tensor.name))
+    elif node.op == "MatMul" and len(node.inputs[0].shape or ()) == 2 and len(node.inputs[1].shape or ()) == 3:
+        mixture = Mixture(node.inputs[1], node.inputs[0])
+    else:
+        return None
+    x, constants = mixture.x, [mixture.weight, *([mixture.bias] if mixture.bias is not None else [])]
+    if not all(is_small_constant(tensor) and tensor.dtype == FLOAT32 for tensor in constants):
+        return None
+    if x.dtype != FLOAT32 or x.shape is None or len(x.shape) < 3 or x.shape[0] is None:
+        return None
+    if not all(isinstance(size, int) for size in x.shape[1:]) or mixture.weight.shape[0] == 1:
+        return None
+    moves = comes_from_chain(x, outputs) and is_absorbed(_followed(node, outputs)[-1].outputs[0], outputs)
+    return mixture if moves else None
+
+
+def _is_pointwise(node: gs.Node) -> bool:
+    weight = node.inputs[1]
+    if weight.shape is None or any(size != 1 for size in weight.shape[2:]) or node.attrs.get("group", 1) != 1:
         return False
-    x, weight = node.inputs[:2]
-    if not all(is_small_constant(tensor) and tensor.dtype == FLOAT32 for tensor in node.inputs[1:] if tensor.name):
-        return False
-    if any(size != 1 for size in weight.shape[2:]) or any(step != 1 for step in node.attrs.get("strides", ())):
-        return False
-    if any(node.attrs.get("pads", ())) or x.dtype != FLOAT32 or x.shape is None or len(x.shape) < 3:
-        return False
-    known = x.shape[0] is not None and all(isinstance(size, int) for size in x.shape[1:])
-    return known and comes_from_chain(x, outputs) and is_absorbed(_followed(node, outputs)[-1].outputs[0], outputs)
+    return not any(node.attrs.get("pads", ())) and all(step == 1 for step in node.attrs.get("strides", ()))
 
 
 def _followed(node: gs.Node, outputs: set[int]) -> list[gs.Node]:
@@ -55,8 +81,8 @@ def _followed(node: gs.Node, outputs: set[int]) -> list[gs.Node]:
         nodes.append(reader)
 
 
-def _multiply(bench: Workbench, graph: gs.Graph, node: gs.Node, outputs: set[int]) -> None:
-    x, weight, *bias = node.inputs
+def _multiply(bench: Workbench, graph: gs.Graph, node: gs.Node, mixture: Mixture, outputs: set[int]) -> None:
+    x, weight = mixture.x, mixture.weight
     nodes = _followed(node, outputs)
     rank = len(x.shape)
     last = [0, *range(2, rank), 1]
@@ -71,8 +97,8 @@ def _multiply(bench: Workbench, graph: gs.Graph, node: gs.Node, outputs: set[int
     matrix = np.ascontiguousarray(values_of(weight).reshape(of_output, channels).T)
     columns = gs.Constant(bench.new_name(f"{weight.name}_columns"), matrix)
     value = append("MatMul", [append("Transpose", [x], channels, perm=last), columns], of_output)
-    if bias and bias[0].name:
-        value = append("Add", [value, bias[0]], of_output)
+    if mixture.bias is not None:
+        value = append("Add", [value, mixture.bias], of_output)
     for activation in nodes[1:]:
         value = append(activation.op, [value], of_output, **activation.attrs)
     result = nodes[-1].outputs[0]

@@ -35,6 +35,14 @@ def test_places_along_two_axes() -> None:
     same(model, ops, "size 6 4; step leakyrelu 2.0e-01", inputs=cases(x=(6, 2, 3)))
 
 
+def test_a_weight_on_the_left_of_a_matrix() -> None:
+    model = parse(
+        """(float[b,6,3] x) => (float[b,4,3] y) { t = Tanh(x) m = MatMul(W, t) a = Relu(m) y = Exp(a) }""",
+        **weights(W=(4, 6)),
+    )
+    same(model, ["Tanh", "Transpose", "FusedGemm", "Transpose", "Exp"], "size 6 4; step relu", inputs=cases(x=(6, 3)))
+
+
 CONV = "t = Tanh(x) c = Conv (t, W) y = Exp(c)"
 
 
@@ -45,6 +53,7 @@ CONV = "t = Tanh(x) c = Conv (t, W) y = Exp(c)"
         (CONV.replace("Conv", "Conv <pads = [1, 1]>"), (4, 6, 1)),
         (CONV.replace("Conv", "Conv <strides = [2]>"), (4, 6, 1)),
         (CONV.replace("Conv", "Conv <group = 2>"), (4, 3, 1)),
+        (CONV, (1, 6, 1)),  # one channel is a sum, which chains take in
         ("c = Conv(x, W) y = Exp(c)", (4, 6, 1)),  # nothing before it that could move channels
         ("t = Tanh(x) y = Conv(t, W)", (4, 6, 1)),  # nor after it
         ("t = Tanh(x) c = Conv(t, W) k = MaxPool <kernel_shape = [1]> (c) y = Exp(k)", (4, 6, 1)),
@@ -52,7 +61,7 @@ CONV = "t = Tanh(x) c = Conv (t, W) y = Exp(c)"
     ],
 )
 def test_what_stays_a_convolution(nodes: str, shape: tuple[int, ...]) -> None:
-    model = parse(f"(float[b,6,5] x) => (float[b,4,p] y) {{ {nodes} }}", **weights(W=shape))
+    model = parse(f"(float[b,6,5] x) => (float[b,o,p] y) {{ {nodes} }}", **weights(W=shape))
     result = fuse(model)
     assert "Conv" in op_types(result.model)
     assert not forms(result)
