@@ -67,10 +67,10 @@ class Bundle:
         return [member.product.n for member in self.members]
 
 
-def find_bundles(graph: gs.Graph, outputs: set[int]) -> Iterator[Bundle]:
-    """Bundles that cost less as one product than as several. None of them reads what another one gives."""
+def find_bundles(nodes: Iterable[gs.Node], outputs: set[int]) -> Iterator[Bundle]:
+    """Bundles of these nodes that cost less as one product than as several; none reads what another one gives."""
     members: dict[tuple[object, ...], list[Member]] = defaultdict(list)
-    for node in graph.nodes:
+    for node in nodes:
         member = _member(node, outputs)
         if member is not None:
             members[member.form].append(member)

@@ -10,6 +10,7 @@ import onnx_graphsurgeon as gs
 from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_function
 from dpiframe.graph_passes.gemm.body import MIN_OPSET, OUTPUT, body_inputs, gemm_body
 from dpiframe.graph_passes.gemm.bundle import Bundle, bundle_constants, bundle_program, find_bundles, unread_members
+from dpiframe.graph_passes.gemm.chains import products_behind
 from dpiframe.graph_passes.gemm.epilogue import Operation, addition, following
 from dpiframe.graph_passes.gemm.pointwise import multiply_channels
 from dpiframe.graph_passes.gemm.product import NotSupportedError, Product, match_product
@@ -79,14 +80,16 @@ def product_depths(graph: gs.Graph) -> dict[int, int]:
 
 def _bundle(graph: gs.Graph, bench: Workbench, outputs: set[int], report: PassReport) -> None:
     """Bundles, and bundles of products that read parts of what these give."""
-    while bundles := list(find_bundles(graph, outputs)):
+    nodes = graph.nodes
+    while bundles := list(find_bundles(nodes, outputs)):
         for bundle in bundles:
             try:
                 _replace_bundle(graph, bench, bundle, report)
             except PoolExhaustedError as refusal:
                 report.refuse(node_label(bundle.members[0].product.node), str(refusal))
                 return
-        tidy(graph)
+        nodes = products_behind(member.result for bundle in bundles for member in bundle.members)
+    tidy(graph)
     for node in unread_members(graph):
         report.refuse(node_label(node), "its weight is in another file or large, and can't be put beside others'")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpiframe.graph_passes.gemm.chains import comes_from_chain, is_absorbed
+from dpiframe.graph_passes.gemm.chains import comes_from_chain, is_absorbed, products_behind
 from dpiframe.graph_passes.workbench import Workbench
 from tests.graph_passes.harness import parse, table
 
@@ -77,3 +77,12 @@ def test_what_can_give_a_view(nodes: str, expected: bool) -> None:
     )
     (value,) = [tensor for node in bench.graph.nodes for tensor in node.outputs if tensor.name == "v"]
     assert comes_from_chain(value, bench.output_ids()) == expected
+
+
+def test_products_behind_views_and_parts() -> None:
+    bench = bench_of(
+        """v = Tanh(x) p = Gemm(v, W) r = Reshape(v, pairs) f = Reshape(r, back) q = Gemm(f, W) n = Neg(v) o = Gemm(n, W)
+           y = Sum(p, q, o)"""
+    )
+    (value,) = [tensor for node in bench.graph.nodes for tensor in node.outputs if tensor.name == "v"]
+    assert [node.outputs[0].name for node in products_behind([value])] == ["p", "q"]

@@ -20,7 +20,7 @@ from tests.graph_passes.harness import op_types, parse, same, session, table
 @pytest.fixture(autouse=True)
 def branches_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Towers on one input would become one, layer by layer."""
-    monkeypatch.setattr(fuse, "find_bundles", lambda graph, outputs: [])
+    monkeypatch.setattr(fuse, "find_bundles", lambda nodes, outputs: [])
 
 
 def assign(
