@@ -19,6 +19,10 @@ def in_the_join(part: Part) -> Part:
     producer = tensor.inputs[0] if tensor.inputs else None
     if producer is None or not is_fused(producer) or not producer.op.startswith(_OP):
         return part
+    # of a lookup's rows: rows of a piece of one lie elsewhere in a wider output than further on in this one
+    rows = _parsed(producer.attrs["program"]).rows
+    if part.leading < rows or any(size != 1 for size in tensor.shape[rows : part.leading]):
+        return part
     index = next(i for i, output in enumerate(producer.outputs) if output is tensor)
     wider, begin = _wider_outputs(producer.attrs["program"]).get(index, (index, 0))
     join = producer.outputs[wider]
@@ -28,11 +32,14 @@ def in_the_join(part: Part) -> Part:
     return Part(join, part.leading, begin + part.begin)
 
 
+_parsed = lru_cache(maxsize=4)(parse_program)
+
+
 @lru_cache(maxsize=4)
 def _wider_outputs(program: str) -> dict[int, tuple[int, int]]:
     """By output: the widest other output that holds its blocks, and the column there where they begin."""
     outputs: dict[int, list[Block]] = defaultdict(list)
-    for block in parse_program(program).blocks:
+    for block in _parsed(program).blocks:
         outputs[block.output].append(block)
     widths = {output: sum(block.width for block in blocks) for output, blocks in outputs.items()}
     places = {output: {(_anywhere(block), block.column) for block in blocks} for output, blocks in outputs.items()}

@@ -83,3 +83,28 @@ def test_other_rows_are_other_rows() -> None:
 def test_what_no_lookup_gives() -> None:
     part = Part(gs.Variable("x", np.dtype(np.float32), ["b", 4]), 1)
     assert in_the_join(part) == part
+
+
+def test_places_of_a_row_lie_apart_in_a_join() -> None:
+    """Five rows of a field, and the same ones among those of two: only all five together are part of the join."""
+    model = parse(
+        """(int64[b,5] i, int64[b,5] j) => (float[b,5,3] y0, float[b,5,3] y1, float[b,5,3] y2, float[b,5,2] z) {
+          A = Gather(S, i) B = Gather(T, j) a = Reshape(A, flat) d = Reshape(B, flat) s = Concat <axis = 1> (d, a)
+          join = Reshape(s, pairs)
+          y0 = MatMul(A, U0) y1 = MatMul(A, U1) y2 = MatMul(A, U2) z = MatMul(join, V) }""",
+        S=table(9, 4),
+        T=table(8, 4),
+        flat=np.array([-1, 20]),
+        pairs=np.array([-1, 5, 8]),
+        **weights(U0=(4, 3), U1=(4, 3), U2=(4, 3), V=(8, 2)),
+    )
+    result = fuse(model)
+    lookup, product, _ = fused_nodes(result.model.graph)
+    assert lookup.op_type == "FusedMultiGather"
+    assert product.input[0] == "A"
+    agree(
+        model,
+        result,
+        *({n: ids(batch, 5, high=8, seed=k) for k, n in enumerate("ij")} for batch in (0, 1, 5)),
+        tolerance=2e-6,
+    )
