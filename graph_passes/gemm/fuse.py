@@ -49,7 +49,7 @@ class FuseGemm(Pass):
         if bench.provider != "cuda":
             # on a CPU, ONNX Runtime's own products with activations are as fast
             return report
-        outputs = bench.output_ids()
+        outputs = bench.output_ids() | _captured(bench)
         for graph in bench.graphs():
             if bench.opset >= MIN_OPSET:
                 found = multiply_channels(bench, graph, outputs)
@@ -68,6 +68,20 @@ class FuseGemm(Pass):
         return report
 
 
+def _captured(bench: Workbench) -> set[int]:
+    """id() of every tensor that a subgraph reads from around it: what is done to it there stays there."""
+    captured: set[int] = set()
+    for graph in bench.graphs():
+        own = {id(node) for node in graph.nodes}
+        captured |= {
+            id(tensor)
+            for node in graph.nodes
+            for tensor in node.inputs
+            if any(id(producer) not in own for producer in tensor.inputs)
+        }
+    return captured
+
+
 def product_depths(graph: gs.Graph) -> dict[int, int]:
     """By id(tensor): how many products lie one after the other on the way to it, at most."""
     depth: dict[int, int] = {}
@@ -80,7 +94,7 @@ def product_depths(graph: gs.Graph) -> dict[int, int]:
 
 def _bundle(graph: gs.Graph, bench: Workbench, outputs: set[int], report: PassReport) -> None:
     """Bundles, and bundles of products that read parts of what these give."""
-    nodes = graph.nodes
+    nodes, own = graph.nodes, {id(node) for node in graph.nodes}
     while bundles := list(find_bundles(nodes, outputs)):
         for bundle in bundles:
             try:
@@ -88,7 +102,8 @@ def _bundle(graph: gs.Graph, bench: Workbench, outputs: set[int], report: PassRe
             except PoolExhaustedError as refusal:
                 report.refuse(node_label(bundle.members[0].product.node), str(refusal))
                 return
-        nodes = products_behind(member.result for bundle in bundles for member in bundle.members)
+        behind = products_behind(member.result for bundle in bundles for member in bundle.members)
+        nodes = [node for node in behind if id(node) in own]
     tidy(graph)
     for node in unread_members(graph):
         report.refuse(node_label(node), "its weight is in another file or large, and can't be put beside others'")

@@ -266,3 +266,22 @@ def test_products_inside_a_branch() -> None:
     assert sorted(forms(result)) == ["size 6 4", "size 6 8"]
     for flag in (True, False):
         agree(model, result, *[{**case, "flag": np.array(flag)} for case in cases(x=(6,))], tolerance=2e-6)
+
+
+def test_products_in_a_branch_are_one_there() -> None:
+    """They cost nothing where the branch isn't taken."""
+    first = "".join(f"p{i} = MatMul(x, U{i}) " for i in range(3))
+    second = "".join(f"q{i} = MatMul(p0, V{i}) " for i in range(3))
+    model = parse(
+        f"""(float[b,6] x, bool c) => (float[b,4] y) {{
+          {first} y = If (c) <
+            then_branch = then () => (float[b,4] t) {{ {second} t = Sum(q0, q1, q2) }},
+            else_branch = other () => (float[b,4] e) {{ e = Sum(p0, p1, p2) }}> }}""",
+        **weights(**{f"U{i}": (6, 4) for i in range(3)}, **{f"V{i}": (4, 4) for i in range(3)}),
+    )
+    result = fuse(model)
+    assert op_types(result.model) == ["FusedGemm", "Split", "If"]
+    (branch,) = (a.g for a in result.model.graph.node[-1].attribute if a.name == "then_branch")
+    assert op_types(branch) == ["FusedGemm_1", *["Slice"] * 3, "Sum"]
+    for chosen in (True, False):
+        agree(model, result, *(case | {"c": np.array(chosen)} for case in cases(x=(6,))), tolerance=2e-6)

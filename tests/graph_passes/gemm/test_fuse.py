@@ -329,3 +329,20 @@ def test_any_chain_after_any_product(steps: list[str], transposed: bool, k: int,
     result = fuse(model)
     assert "Gemm" not in op_types(result.model)
     agree(model, result, *cases(x=(k,), o=(n,), g=(1,)), tolerance=4e-6, reference=False)
+
+
+def test_what_a_branch_does_to_a_product_stays_there() -> None:
+    """It reads what only the branch has."""
+    model = parse(
+        """(float[b,6] x, bool c) => (float[b,4] y) {
+          p = MatMul(x, W)
+          y = If (c) <then_branch = then () => (float[b,4] t) { s = Relu(p) q = Sin(x) r = MatMul(q, V) t = Add(s, r) },
+                      else_branch = other () => (float[b,4] e) { z = Sin(x) e = MatMul(z, V) }> }""",
+        W=table(6, 4),
+        V=table(6, 4),
+    )
+    result = fuse(model)
+    assert op_types(result.model) == ["FusedGemm", "If"]
+    for chosen in (True, False):
+        given = [case | {"c": np.array(chosen)} for case in cases(x=(6,))]
+        agree(model, result, *given, tolerance=TOLERANCE)
