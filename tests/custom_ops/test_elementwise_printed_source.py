@@ -60,6 +60,27 @@ def test_parts_of_models(text: str, lanes: int, tmp_path: Path) -> None:
         check(Case(text, inputs), tmp_path, lanes, vectors)
 
 
+@pytest.mark.parametrize("inner", [2, 3, 4])
+@pytest.mark.parametrize("lanes", [0, 4, 8, 16, 32, 128])
+def test_short_sums_of_products_with_a_value_that_lanes_keep(lanes: int, inner: int, tmp_path: Path) -> None:
+    """Such a sum is a loop of its reader's own, in which the places are those of its own elements."""
+    text = (
+        f"elementwise 1\nrows 1\ninput f32 x 64\ninput f32 - 64 {inner}\nsum f32 : 0 0\nsub f32 64 : 0 2\n"
+        "mul f32 64 : 3 3\nsum f32 : 4 0\ndiv f32 64 : 3 5\nview f32 64 1 : 3 0 1 1\n"
+        f"mul f32 64 {inner} : 7 1\nsum f32 64 : 8 1\nadd f32 64 : 6 9\noutput 10\n"
+    )
+    random = np.random.default_rng(inner)
+    inputs = [random.standard_normal(shape).astype(np.float32) for shape in ((9, 64), (64, inner))]
+    assert kernels.elementwise_schedule(text, lanes)["homes"][3] == "lane"
+    check(Case(text, inputs), tmp_path, lanes)
+
+
+def test_single_elements_by_the_number_of_a_run(tmp_path: Path) -> None:
+    """Of a value as large as the output, which a loop reads at the number of a run, not at its elements."""
+    text = "elementwise 1\nrows 1\ninput f32 x 8\nview f32 2 2 4 : 0 0 0 1 0\nsum f32 2 4 : 1 0\noutput 2\n"
+    check(Case(text, [np.random.default_rng(0).standard_normal((9, 8)).astype(np.float32)]), tmp_path, 0)
+
+
 @pytest.mark.parametrize("count", [490, 500])
 def test_more_addresses_than_parameters_hold(count: int, tmp_path: Path) -> None:
     text = "elementwise 1\nrows 1\n" + "input f32 x 2\n" * count

@@ -218,9 +218,9 @@ Index ExpressionPrinter::RunElement(int width) {
 // All its readers are loops over its own elements, so the round and the place say which it is.
 Parts ExpressionPrinter::LanePlaces(int number) const {
   Parts parts;
-  for (int place = 0; place < width_; ++place) {
-    parts.push_back("lane" + std::to_string(number) + "[" + round_ + " * " + Number(width_) + " + " + Number(place) +
-                    "]");
+  for (int place = 0; place < lane_width_; ++place) {
+    parts.push_back("lane" + std::to_string(number) + "[" + round_ + " * " + Number(lane_width_) + " + " +
+                    Number(place) + "]");
   }
   return parts;
 }
@@ -229,7 +229,11 @@ Parts ExpressionPrinter::PrintKept(int number, const Index& at, Home home) {
   const ElementwiseValue& value = ValueAt(number);
   const std::string name = std::to_string(number);
   if (home == Home::kEvery) return {"every" + name};
-  if (home == Home::kLane) return LanePlaces(number);
+  if (home == Home::kLane) {
+    const Parts places = LanePlaces(number);
+    if (at.depends_on_place()) return places;
+    return {places[static_cast<size_t>(at.constant() % lane_width_)]};  // where places are taken one by one
+  }
   const Index index = value.elements == 1 ? Index::Constant(0) : at;
   const std::string key = name + "@" + index.Key();
   for (const auto& scope : known_) {

@@ -34,7 +34,7 @@ class ExpressionPrinter {
   void Line(const std::string& text) { text_.Line(text); }
 
   // Elements that a lane works on at once, from here on.
-  void SetWidth(int width) { width_ = width; }
+  void SetWidth(int width) { width_ = lane_width_ = width; }
   // From here on run `u` of a row of so many elements is run `n` of all rows': values of such rows are read by that.
   void SetRun(int64_t elements) { run_ = elements; }
   // The number of a lane's round, as the printed language has it.
@@ -95,7 +95,8 @@ class ExpressionPrinter {
   const ElementwiseProgram& program_;
   const Schedule& schedule_;
   bool aligned_;
-  int width_ = 1;
+  int width_ = 1;       // also of a loop that a reader of a reduction has for itself
+  int lane_width_ = 1;  // outside of such loops
   int64_t run_ = 0;
   std::string round_ = "k";
   std::string guard_;

@@ -147,8 +147,8 @@ bool Index::IsMultipleOf(int64_t number) const {
 
 bool Index::IsVariable(const std::string& text, int64_t bound, int width) const {
   if (bound == 1 && terms_.empty()) return constant_ == 0 && !opaque_ && step_ == (width > 1 ? 1 : 0);
-  return constant_ == 0 && terms_.size() == 1 && terms_[0].text == text && terms_[0].factor == width && !opaque_ &&
-         step_ == (width > 1 ? 1 : 0);
+  return constant_ == 0 && terms_.size() == 1 && terms_[0].text == text && terms_[0].factor == width &&
+         terms_[0].bound == bound && !opaque_ && step_ == (width > 1 ? 1 : 0);
 }
 
 bool Index::HasNegative() const {
