@@ -115,6 +115,17 @@ def test_what_shared_memory_lacks_lies_in_scratch_memory(lanes: int) -> None:
             assert stage["outer_lanes"] * stage["inner_lanes"] == lanes
 
 
+@pytest.mark.parametrize("lanes", [128, 256])
+def test_shared_memory_has_room_for_what_a_blocks_warps_add_up(lanes: int) -> None:
+    for size in range(10880, 10930):
+        text = SOFTMAX.replace("48", str(size))
+        schedule = kernels.elementwise_schedule(text, lanes)
+        totals = kernels.print_elementwise(text, lanes).count("= AcrossBlock<")
+        assert totals == 2
+        assert schedule["shared_bytes"] + totals * lanes // 32 * 4 <= 48 << 10
+    assert kernels.elementwise_schedule(SOFTMAX.replace("48", "10880"), lanes)["scratch_bytes"] == 0
+
+
 def test_readers_wait_for_what_other_lanes_wrote() -> None:
     for stage, next_stage in zip(
         kernels.elementwise_schedule(SECOND_ORDER)["stages"],

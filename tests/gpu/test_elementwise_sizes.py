@@ -39,6 +39,16 @@ sum f32 {n} : 5 0
 output 6
 output 4
 """
+SOFTMAX = """elementwise 1
+rows 1
+input f32 x {n}
+max f32 1 : 0 0
+sub f32 {n} : 0 1
+exp f32 {n} : 2
+sum f32 1 : 3 0
+div f32 {n} : 3 4
+output 5
+"""
 
 
 def norm(n: int) -> str:
@@ -61,6 +71,14 @@ def test_wide_rows(n: int, compiles: bool) -> None:
     text = norm(n)
     inputs = [random.standard_normal((3, n)).astype(np.float32), random.standard_normal(n).astype(np.float32)]
     elementwise_reference.compare(text, inputs, CudaProgram(text, compiles).run(inputs))
+
+
+@pytest.mark.parametrize("lanes", [128, 256])
+@pytest.mark.parametrize("n", [10_888, 10_896, 10_908, 10_916, 10_922, 10_924])
+def test_rows_that_fill_shared_memory(n: int, lanes: int) -> None:
+    text = SOFTMAX.format(n=n)
+    inputs = [np.random.default_rng(n).standard_normal((5, n)).astype(np.float32)]
+    elementwise_reference.compare(text, inputs, CudaProgram(text, lanes=lanes).run(inputs))
 
 
 @pytest.mark.parametrize(("n", "d"), [(7, 3), (27, 16), (64, 8), (120, 4)])

@@ -171,7 +171,8 @@ class Scheduler {
     };
     std::stable_sort(shared.begin(), shared.end(), [&](int a, int b) { return bytes_of(a) < bytes_of(b); });
     // The smallest block has 64 threads.
-    const size_t most = kMaxSharedBytes / static_cast<size_t>(std::max(1, 64 / schedule_.lanes));
+    const size_t left = kMaxSharedBytes - std::min(kMaxSharedBytes, BytesOfTotals());
+    const size_t most = left / static_cast<size_t>(std::max(1, 64 / schedule_.lanes));
     for (const int value : shared) {
       size_t* total = &schedule_.shared_bytes;
       if (*total + bytes_of(value) > most) {
@@ -181,6 +182,18 @@ class Scheduler {
       schedule_.places[static_cast<size_t>(value)] = *total;
       *total += bytes_of(value);
     }
+  }
+
+  // Shared memory in which a whole block's warps add up what reduces a row to one element: see AcrossBlock.
+  size_t BytesOfTotals() const {
+    if (schedule_.lanes <= kWarpLanes) return 0;
+    size_t bytes = 0;
+    for (size_t i = 0; i < schedule_.homes.size(); ++i) {
+      const bool adds_up =
+          ValueAt(static_cast<int>(i)).kind == ValueKind::kReduce && schedule_.homes[i] == Home::kEvery;
+      if (schedule_.used[i] && adds_up) bytes += sizeof(double) * static_cast<size_t>(schedule_.lanes / kWarpLanes);
+    }
+    return bytes;
   }
 
   // Cycles for a batch that is common when models are served: the instructions that the warps of a quarter of a
