@@ -24,6 +24,7 @@ using cuda::CheckCuda;
 using cuda::CudaError;
 using cuda::GraphCache;
 using cuda::SideStreams;
+using cuda::StreamSet;
 
 constexpr size_t kAlignment = 256;
 constexpr const char* kGraphsVariable = "DPIFRAME_REGION_GRAPHS";
@@ -155,7 +156,7 @@ class ParallelRegionCuda final : public Kernel {
     CudaRegionValues values(region_, plan_, call);
     values.TakeAll(region_, layout);
     if (!captures_ || IsCapturing(stream)) {
-      Launch(&values, stream, stream);
+      Launch(&values, stream);
       return;
     }
     key.push_back(reinterpret_cast<uintptr_t>(values.block()));
@@ -164,19 +165,25 @@ class ParallelRegionCuda final : public Kernel {
     }
     if (graphs_.Launch(key, stream)) return;
     if (!graphs_.Wants(key)) {
-      Launch(&values, stream, stream);
-    } else if (Capture(&values, stream, key)) {
-      graphs_.Launch(key, stream);
-    } else {
-      captures_ = false;
-      CudaRegionValues again(region_, plan_, call);
-      again.TakeAll(region_, layout);
-      Launch(&again, stream, stream);
+      Launch(&values, stream);
+      return;
     }
+    const bool is_made = Capture(&values, stream, key);
+    if (is_made && graphs_.Launch(key, stream)) return;
+    // There is none, or other threads' have already taken its place.
+    CudaRegionValues again(region_, plan_, call);
+    again.TakeAll(region_, layout);
+    Launch(&again, stream);
+    if (!is_made) captures_ = false;  // though nothing is wrong with the call
   }
 
-  void Launch(CudaRegionValues* values, cudaStream_t caller, cudaStream_t main) {
-    RegionFork fork(plan_, &side_streams_, caller, main);
+  void Launch(CudaRegionValues* values, cudaStream_t stream) {
+    const SideStreams::Lease set(&side_streams_, stream);
+    PutOn(*set, values, stream);
+  }
+
+  void PutOn(const StreamSet& set, CudaRegionValues* values, cudaStream_t main) {
+    RegionFork fork(plan_, set, main);
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
       RegionNodeCall node(region_.node(i), values, fork.Enter(i));
       region_.kernel(i).Compute(&node);
@@ -188,10 +195,12 @@ class ParallelRegionCuda final : public Kernel {
   // Makes the graph of a call. False where that can't be: nothing has run then.
   bool Capture(CudaRegionValues* values, cudaStream_t caller, const GraphCache::Key& key) {
     const cuda::DeviceScope scope(device_);
+    // Until the capture has ended: so long, what others put on these streams would be captured, too.
+    const SideStreams::Lease set(&side_streams_, caller);
     CheckCuda(cudaStreamBeginCapture(scope.stream(), cudaStreamCaptureModeRelaxed), "a capture can't begin");
     bool is_whole = true;
     try {
-      Launch(values, caller, scope.stream());
+      PutOn(*set, values, scope.stream());
       is_whole = !values->has_grown();  // into memory that the key says nothing of
     } catch (const std::exception&) {
       is_whole = false;

@@ -4,7 +4,6 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 #include "../kernels/cuda/cuda_error.h"
@@ -17,18 +16,17 @@ namespace dpiframe {
 // for those that forked: ONNX Runtime gives the buffers to others as soon as the call returns.
 class RegionFork {
  public:
-  // caller: the stream that side streams are kept for. main: the one that the call's work is put on.
-  RegionFork(const RegionPlan& plan, cuda::SideStreams* side_streams, cudaStream_t caller, cudaStream_t main)
-      : plan_(plan), main_(main), forked_(static_cast<size_t>(plan.streams), false) {
-    if (plan.streams > 1) set_.emplace(side_streams, caller);
+  // main: the stream that the call's work is put on, from which those of the set fork.
+  RegionFork(const RegionPlan& plan, const cuda::StreamSet& set, cudaStream_t main)
+      : plan_(plan), set_(set), main_(main), forked_(static_cast<size_t>(plan.streams), false) {
     if (plan.forks) Record(plan.steps.size(), main_);
   }
   ~RegionFork() {
     if (joined_) return;
     for (size_t i = 1; i < forked_.size(); ++i) {
       const cudaStream_t stream = Stream(static_cast<int>(i));
-      if (forked_[i] && cudaEventRecord((*set_)->events[i], stream) == cudaSuccess) {
-        cudaStreamWaitEvent(main_, (*set_)->events[i], 0);
+      if (forked_[i] && cudaEventRecord(set_.events[i], stream) == cudaSuccess) {
+        cudaStreamWaitEvent(main_, set_.events[i], 0);
       }
     }
   }
@@ -53,19 +51,17 @@ class RegionFork {
   }
 
  private:
-  cudaStream_t Stream(int stream) const {
-    return stream == 0 ? main_ : (*set_)->streams[static_cast<size_t>(stream) - 1];
-  }
+  cudaStream_t Stream(int stream) const { return stream == 0 ? main_ : set_.streams[static_cast<size_t>(stream) - 1]; }
   void Record(size_t event, cudaStream_t stream) {
-    cuda::CheckCuda(cudaEventRecord((*set_)->events[event], stream), "an event can't be recorded");
+    cuda::CheckCuda(cudaEventRecord(set_.events[event], stream), "an event can't be recorded");
   }
   void Wait(cudaStream_t stream, size_t event) {
-    cuda::CheckCuda(cudaStreamWaitEvent(stream, (*set_)->events[event], 0), "a stream can't wait");
+    cuda::CheckCuda(cudaStreamWaitEvent(stream, set_.events[event], 0), "a stream can't wait");
   }
 
   const RegionPlan& plan_;
+  const cuda::StreamSet& set_;
   cudaStream_t main_;
-  std::optional<cuda::SideStreams::Lease> set_;
   std::vector<bool> forked_;
   bool joined_ = false;
 };

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("onnx_graphsurgeon")
 
 from tests.custom_ops.regions import WIDTH, feed, regional, rows, towers, two_modules
+from tests.gpu.captured import stream
 from tests.gpu.device import CHECKED, whole_session
 from tests.graph_passes.harness import parse, session
 
@@ -98,6 +99,41 @@ def test_sixteen_threads() -> None:
         thread.start()
     for thread in threads:
         thread.join()
+    assert not wrong
+
+
+def test_threads_on_one_stream() -> None:
+    """One captures a graph while others put their work on the side streams of the same stream."""
+    model = towers(3, 3)
+    counts = [1, 7, 64, 100, 256, 300, 512, 1000]
+    wanted = {count: session(model).run(None, rows(count, count)) for count in counts}
+    wrong: list[str] = []
+
+    def work(runner: ort.InferenceSession, count: int) -> None:
+        try:
+            given = ort.OrtValue.ortvalue_from_numpy(rows(count, count)["x"], "cuda", 0)
+            empty = np.full((count, 3 * WIDTH), np.nan, np.float32)
+            for _ in range(2 if CHECKED else 20):  # outputs at new addresses, each with a graph
+                taken = ort.OrtValue.ortvalue_from_numpy(empty, "cuda", 0)
+                binding = runner.io_binding()
+                binding.bind_ortvalue_input("x", given)
+                binding.bind_ortvalue_output("y", taken)
+                for _ in range(RUNS):
+                    taken.update_inplace(empty)
+                    runner.run_with_iobinding(binding)
+                    binding.synchronize_outputs()
+                    close([taken.numpy()], wanted[count], f"{count} rows")
+        except BaseException as error:  # a thread's failure must reach the test
+            wrong.append(str(error))
+
+    with stream() as on:
+        runner = on_gpu(model, user_compute_stream=str(on))
+        threads = [threading.Thread(target=work, args=(runner, count)) for count in counts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        del runner
     assert not wrong
 
 
