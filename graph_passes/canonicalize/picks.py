@@ -72,7 +72,8 @@ def _selected(node: Node) -> tuple[gs.Tensor, np.ndarray, int] | None:
         return None
     if mask.ndim == len(shape) and mask.shape[0] == 1:
         mask = mask[0]
-    if mask.ndim >= len(shape) or not is_small_constant(node.inputs[1]):
+    fits = all(size in (1, whole) for size, whole in zip(mask.shape[::-1], shape[::-1], strict=False))
+    if mask.ndim >= len(shape) or not fits or not is_small_constant(node.inputs[1]):
         return None
     positions = np.flatnonzero(np.broadcast_to(mask, shape[1:]))
     rows = values_of(node.inputs[1]).tolist()

@@ -82,7 +82,8 @@ def _unstacked(tensor: gs.Tensor) -> tuple[gs.Tensor, int | None]:
 
 
 def _split_into(parts: list[gs.Tensor]) -> Node | None:
-    """The Split whose outputs these are, all of one size and in order, of a tensor with at most one unknown size."""
+    """The Split whose outputs these are, all of one size and in order, of a tensor with at most one unknown size and
+    no empty axis."""
     split = parts[0].inputs[0] if parts[0].inputs else None
     if split is None or split.op != "Split" or not is_standard(split) or len(split.outputs) != len(parts):
         return None
@@ -93,7 +94,9 @@ def _split_into(parts: list[gs.Tensor]) -> Node | None:
         return None
     axis = int(split.attrs.get("axis", 0)) % len(source.shape)
     known = isinstance(shapes[0][axis], int) and source.shape[axis] == len(parts) * shapes[0][axis]
-    return split if known and sum(not isinstance(size, int) for size in source.shape) <= 1 else None
+    # a Reshape takes a 0 for the size that was there
+    written = 0 not in source.shape and sum(not isinstance(size, int) for size in source.shape) <= 1
+    return split if known and written else None
 
 
 def _moved(rank: int, source: int, target: int) -> list[int]:

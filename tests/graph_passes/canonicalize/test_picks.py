@@ -167,3 +167,10 @@ def test_a_mask_that_broadcasts() -> None:
 )
 def test_other_selections_stay(rows: str, mask: np.ndarray, target: int) -> None:
     assert "GatherND" in op_types(canonical(selecting(rows, mask, target)))
+
+
+def test_a_mask_that_is_wider_than_the_rows_stays() -> None:
+    """No runtime computes that, and no pass fails over it."""
+    bench = Workbench(selecting("b,3", np.ones(4, bool), 3))
+    Canonicalize()(bench)
+    assert "GatherND" in op_types(bench.to_model())
