@@ -55,6 +55,8 @@ def match_product(node: gs.Node) -> Product | None:
         raise NotSupportedError("its weight is empty")
     if left.shape is None or len(left.shape) < 2 or left.shape[-1] != k:
         raise NotSupportedError("the shape of its left operand is unknown")
+    if node.outputs[0].shape is None:
+        raise NotSupportedError("the shape of its result is unknown")
     return Product(node, _part_of(left), weight, layout, k, n, addend)
 
 

@@ -125,6 +125,13 @@ def test_an_unknown_left_shape_is_left_alone() -> None:
         match_product(bench.graph.nodes[-1])
 
 
+def test_an_unknown_result_shape_is_left_alone() -> None:
+    """As where ONNX's inference fails on another node."""
+    model = parse("(float[b,6] x) => (float[b,4] y) { p = MatMul(x, W) y = Relu(p) }", W=table(6, 4))
+    with pytest.raises(NotSupportedError, match="result is unknown"):
+        match_product(Workbench(model).graph.nodes[0])
+
+
 def test_a_malformed_gemm_is_no_product() -> None:
     model = parse("(float[b,6] x) => (float[b,4] y) { y = Gemm(x) }")
     assert match_product(Workbench(model).graph.nodes[-1]) is None
