@@ -37,6 +37,15 @@ def test_in_a(value: float, layout: str) -> None:
 
 
 @pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("begins", [[0, 100, 40], [1, 101, 300], [64, 64], [200]])
+def test_in_rows_of_which_runs_multiply_parts(value: float, begins: list[int]) -> None:
+    """Exact products begin where their run does, and what no run multiplies spreads nowhere."""
+    case = gemm.random_runs(150, 72, 100, begins, 450, ["add vector 2"])
+    case.a[[3, 20, 64, 77, 100, 101, 149], [5, 449, 64, 99, 199, 200, 100]] = value
+    check(case)
+
+
+@pytest.mark.parametrize("value", VALUES)
 def test_in_the_weight(value: float) -> None:
     case = gemm.random_case(150, 200, 150, ["relu"])
     case.weight[[3, 150], [5, 64]] = value
