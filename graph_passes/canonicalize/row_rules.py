@@ -113,9 +113,11 @@ class RowRules:
         last = layout.axes[-1]
         if int(node.attrs.get("axis", -1)) not in (-1, len(layout.axes) - 1) or 0 in last:
             return None
-        if not all(isinstance(weight, gs.Constant) for weight in node.inputs[1:]):
+        size = layout.size(last)
+        # weights may have more axes, which would meet others of the rows
+        if not all(isinstance(weight, gs.Constant) and list(weight.shape) == [size] for weight in node.inputs[1:]):
             return None
-        return self._last(layout, layout.size(last), node, lambda rows: [rows, *node.inputs[1:]])
+        return self._last(layout, size, node, lambda rows: [rows, *node.inputs[1:]])
 
     def matmul(self, node: Node) -> Layout | None:
         x, y = (self.layouts.get(id(tensor)) for tensor in node.inputs)

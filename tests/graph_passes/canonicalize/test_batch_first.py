@@ -153,3 +153,12 @@ def test_products_whose_outer_axes_differ_stay() -> None:
     result = optimize(model)
     assert MOVED not in "".join(changes(result))
     agree(model, result, {"x": table(4, 16).reshape(4, 4, 4)}, tolerance=FP32_TOLERANCE)
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 4), (1, 1, 4), (3, 4)])
+def test_a_normalization_whose_weights_have_more_axes_stays(shape: tuple[int, ...]) -> None:
+    """They would meet other axes once the batch is in front."""
+    model = on_rows("u = LayerNormalization (t, g)", g=np.ones(shape, np.float32))
+    bench = Workbench(model)
+    bench.infer_shapes()
+    assert not put_batch_first(bench, [])
