@@ -99,7 +99,8 @@ def bench(
 
 
 class _Feeds:
-    """Inputs of any batch size. only_batch: the one that the model takes, where it is fixed."""
+    """Inputs of any batch size. only_batch: the one that the model takes, where it is fixed. Raises UsageError for
+    inputs of the user's without rows."""
 
     def __init__(self, subject: Subject) -> None:
         from dpiframe.graph_passes.id_ranges import id_ranges
@@ -108,8 +109,12 @@ class _Feeds:
         self._maker = CaseMaker(specs, id_ranges(subject.model))
         self._user = subject.user
         self.only_batch: int | None = None
-        if not self._maker.sizes.is_dynamic(specs):
-            sizes = self._maker.sizes
+        sizes = self._maker.sizes
+        for spec in specs:
+            given = None if self._user is None else self._user.feeds[spec.name]
+            if given is not None and given.ndim and not given.shape[sizes.batch_axis(spec)]:
+                raise UsageError(f"--inputs: '{spec.name}' has no rows; give at least one, which is then repeated")
+        if not sizes.is_dynamic(specs):
             rows = (feed.shape[sizes.batch_axis(s)] for s in specs if (feed := self._maker.random(1)[s.name]).ndim)
             self.only_batch = next(rows, 1)
 

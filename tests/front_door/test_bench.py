@@ -57,6 +57,13 @@ def test_real_rows_are_repeated_to_the_batch_size(model_file: Path, monkeypatch:
         np.testing.assert_array_equal(feeds["dense"], dense[np.arange(batch) % rows])
 
 
+def test_no_rows_are_refused(model_file: Path) -> None:
+    given = model_file.with_name("none.npz")
+    np.savez(given, ids=np.zeros((0, len(TABLE_ROWS)), np.int64), dense=np.zeros((0, 3), np.float32))
+    with pytest.raises(UsageError, match="'ids' has no rows; give at least one"):
+        bench(model_file, provider="cpu", batches=(2,), inputs=given)
+
+
 def test_a_batch_below_one_is_refused(model_file: Path) -> None:
     with pytest.raises(UsageError, match="batch sizes 4, 0: give numbers from 1 on"):
         bench(model_file, batches=(4, 0))
