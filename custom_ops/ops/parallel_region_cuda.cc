@@ -235,7 +235,7 @@ class ParallelRegionCuda final : public Kernel {
 
   bool MayCapture() const {
     const char* wanted = std::getenv(kGraphsVariable);
-    const std::string text = wanted == nullptr ? "1" : wanted;
+    const std::string text = wanted == nullptr ? "0" : wanted;
     if (text != "0" && text != "1") {
       throw OrtError("ParallelRegion node '" + region_.name() + "': the environment variable " + kGraphsVariable +
                      " is \"" + text + "\": 0 or 1 was expected");
