@@ -201,18 +201,18 @@ def test_ten_thousand_nodes_in_two_seconds(kind: object) -> None:
 
 @pytest.mark.parametrize(
     ("provider", "kind", "count"),
-    [("cpu", diamonds, NODES), ("cuda", diamonds, NODES), ("cuda", equal_towers, NODES // 5)],
+    [("cpu", diamonds, NODES // 2), ("cuda", diamonds, NODES // 2), ("cuda", equal_towers, NODES // 10)],
 )
-def test_twice_the_nodes_take_twice_the_time(provider: str, kind: object, count: int) -> None:
-    models = [kind(count), kind(2 * count)]  # type: ignore[operator]
+def test_four_times_the_nodes_take_four_times_the_time(provider: str, kind: object, count: int) -> None:
+    models = [kind(count), kind(4 * count)]  # type: ignore[operator]
     best = [float("inf")] * 2
     for _ in range(4):
         for place, model in enumerate(models):
             started = time.process_time()
             optimize_model(model, provider=provider)
             best[place] = min(best[place], time.process_time() - started)
-        # 2 where it is linear, 4 where it is quadratic; on a busy machine once more
-        if best[1] <= 3 * best[0]:
+        # 4 where it is linear, 16 where it is quadratic; on a busy machine once more
+        if best[1] <= 8 * best[0]:
             return
     raise AssertionError(best)
 
