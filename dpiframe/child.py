@@ -101,25 +101,15 @@ class Child:
 
     def run(self, name: str, feeds: Feeds) -> Outputs | Failure:
         """Run a model, loading it first if need be."""
-        loaded = self.load(name)
-        if isinstance(loaded, Failure):
-            return loaded
-        inputs, outputs = Path(self._folder.name, "inputs"), Path(self._folder.name, "outputs")
-        write_tensors(inputs, feeds.values())
-        answer = self._ask(do="run", name=name, inputs=str(inputs), keys=list(feeds), outputs=str(outputs))
+        outputs = Path(self._folder.name, "outputs")
+        answer = self._ask_with([name], feeds, do="run", name=name, outputs=str(outputs))
         if isinstance(answer, Failure):
             return answer
         return Outputs(answer["names"], read_tensors(outputs, len(answer["names"])))
 
     def time(self, names: tuple[str, str], batch: int, feeds: Feeds) -> Latency | Failure:
         """Paired latency of two models on the same inputs."""
-        for name in names:
-            loaded = self.load(name)
-            if isinstance(loaded, Failure):
-                return loaded
-        inputs = Path(self._folder.name, "inputs")
-        write_tensors(inputs, feeds.values())
-        answer = self._ask(do="time", names=names, batch=batch, inputs=str(inputs), keys=list(feeds))
+        answer = self._ask_with(names, feeds, do="time", names=names, batch=batch)
         if isinstance(answer, Failure):
             return answer
         del answer["ok"]
@@ -127,13 +117,7 @@ class Child:
 
     def race(self, names: Sequence[str], feeds: Feeds) -> dict[str, float] | Failure:
         """Milliseconds of a run of each model on the same inputs."""
-        for name in names:
-            loaded = self.load(name)
-            if isinstance(loaded, Failure):
-                return loaded
-        inputs = Path(self._folder.name, "inputs")
-        write_tensors(inputs, feeds.values())
-        answer = self._ask(do="race", names=[*names], inputs=str(inputs), keys=list(feeds))
+        answer = self._ask_with(names, feeds, do="race", names=[*names])
         if isinstance(answer, Failure):
             return answer
         times: dict[str, float] = answer["ms"]
@@ -149,6 +133,16 @@ class Child:
         """A fresh process with nothing loaded."""
         self._stop()
         self._start()
+
+    def _ask_with(self, models: Sequence[str], feeds: Feeds, **request: Any) -> dict[str, Any] | Failure:
+        """A request of models, which are loaded first if need be, and inputs."""
+        for name in models:
+            loaded = self.load(name)
+            if isinstance(loaded, Failure):
+                return loaded
+        inputs = Path(self._folder.name, "inputs")
+        write_tensors(inputs, feeds.values())
+        return self._ask(inputs=str(inputs), keys=list(feeds), **request)
 
     def _ask(self, **request: Any) -> dict[str, Any] | Failure:
         process = self._process
