@@ -108,15 +108,12 @@ class _Feeds:
         specs = input_specs(subject.path, subject.model)
         self._maker = CaseMaker(specs, id_ranges(subject.model))
         self._user = subject.user
-        self.only_batch: int | None = None
         sizes = self._maker.sizes
         for spec in specs:
             given = None if self._user is None else self._user.feeds[spec.name]
             if given is not None and given.ndim and not given.shape[sizes.batch_axis(spec)]:
                 raise UsageError(f"--inputs: '{spec.name}' has no rows; give at least one, which is then repeated")
-        if not sizes.is_dynamic(specs):
-            rows = (feed.shape[sizes.batch_axis(s)] for s in specs if (feed := self._maker.random(1)[s.name]).ndim)
-            self.only_batch = next(rows, 1)
+        self.only_batch = self._maker.only_batch()
 
     def of(self, batch: int) -> Feeds:
         if self._user is None:

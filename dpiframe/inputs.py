@@ -84,6 +84,13 @@ class CaseMaker:
         for kind in self._edges():
             yield self._case(kind, _EDGE_BATCH, kind.name)
 
+    def only_batch(self) -> int | None:
+        """The batch that the model takes, 1 where no input has any; None where it takes all sizes."""
+        if self.sizes.is_dynamic(self.specs):
+            return None
+        feeds = self.random(1)
+        return next((feeds[s.name].shape[self.sizes.batch_axis(s)] for s in self.specs if feeds[s.name].ndim), 1)
+
     def random(self, batch: int) -> Feeds:
         return self._case(_RANDOM, batch, _RANDOM.name).feeds
 

@@ -190,15 +190,12 @@ def _feeds(subject: Subject, batches: Sequence[int]) -> dict[int, Feeds]:
     for batch in batches:
         if batch < 1:
             raise UsageError(f"batch {batch}: give 1 or more")
-    specs = input_specs(subject.path, subject.model)
-    maker = CaseMaker(specs, id_ranges(subject.model))
-    if maker.sizes.is_dynamic(specs):
-        return {batch: maker.random(batch) for batch in dict.fromkeys(batches or BATCHES)}
-    given = maker.random(1)
-    rows = next((given[s.name].shape[maker.sizes.batch_axis(s)] for s in specs if given[s.name].shape), 1)
-    if set(batches) - {rows}:
+    maker = CaseMaker(input_specs(subject.path, subject.model), id_ranges(subject.model))
+    rows = maker.only_batch()
+    if rows is not None and set(batches) - {rows}:
         raise UsageError(f"batch {', '.join(map(str, batches))}: the model takes batches of {rows} alone")
-    return {rows: given}
+    sizes = dict.fromkeys(batches or BATCHES) if rows is None else (rows,)
+    return {batch: maker.random(batch) for batch in sizes}
 
 
 def _distinct_plans(model: onnx.ModelProto, progress: Progress) -> dict[Plan, onnx.ModelProto]:
