@@ -24,9 +24,8 @@ from rich.console import Console
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-import dpiframe
 from benchmarks.configurations import MODELS
-from benchmarks.harness import RESULTS, about
+from benchmarks.harness import RESULTS, about, session_options
 from benchmarks.model_rows import OURS
 from dpiframe import models
 from dpiframe.export import export_model
@@ -101,12 +100,9 @@ def runs_of(model: models.CTRModel, test: Dataset, provider: str, folder: Path) 
 
 
 def session_run(path: Path, provider: str, *, ours: bool) -> Run:
-    options = ort.SessionOptions()
-    options.log_severity_level = 3
-    if ours:
-        options.register_custom_ops_library(dpiframe.library_path())
     cuda = ("CUDAExecutionProvider", {"use_tf32": "0"})
-    session = ort.InferenceSession(path, options, providers=[cuda] if provider == "cuda" else ["CPUExecutionProvider"])
+    providers = [cuda] if provider == "cuda" else ["CPUExecutionProvider"]
+    session = ort.InferenceSession(path, session_options(ours=ours), providers=providers)
     names = [given.name for given in session.get_inputs()]
 
     def run(inputs: list[np.ndarray]) -> np.ndarray:

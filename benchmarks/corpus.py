@@ -29,9 +29,8 @@ import onnxruntime as ort
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.harness import RESULTS, about, measure
+from benchmarks.harness import RESULTS, about, measure, session_options
 from dpiframe import optimize
-from dpiframe.custom_ops import library_path
 
 BATCHES = (1, 32, 256)
 
@@ -55,11 +54,7 @@ class Line:
 
 
 def session(path: Path, fused: bool, nodes_to: Path | None = None) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    if fused:
-        options.register_custom_ops_library(str(library_path()))
+    options = session_options(ours=fused, threads=1)
     if nodes_to is not None:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
         options.optimized_model_filepath = str(nodes_to)

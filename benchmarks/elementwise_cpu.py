@@ -20,8 +20,7 @@ from onnx import helper, numpy_helper, parser
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.harness import RESULTS, Row, measure, plot_case, print_table, write_csv
-from dpiframe.custom_ops import library_path
+from benchmarks.harness import RESULTS, Row, measure, plot_case, print_table, session_options, write_csv
 
 BATCHES = (1, 32, 256, 2048)
 INPUT_SETS = 8
@@ -416,10 +415,7 @@ CASES = (
 
 def runner(model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]], threads: int) -> Callable[[], ort.OrtValue]:
     """Inputs and the output bound ahead, as a server with fixed buffers does it."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    options.register_custom_ops_library(str(library_path()))
+    options = session_options(threads=threads)
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     shape = session.run(None, feeds[0])[0].shape
     output = ort.OrtValue.ortvalue_from_shape_and_type(shape, np.float32)

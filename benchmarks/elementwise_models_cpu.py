@@ -26,9 +26,8 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.harness import RESULTS, Row, about, measure, print_table, write_csv
+from benchmarks.harness import RESULTS, Row, about, measure, print_table, session_options, write_csv
 from dpiframe import models
-from dpiframe.custom_ops import library_path
 from dpiframe.export import export_model
 from dpiframe.graph_passes import pipeline
 from dpiframe.graph_passes.elementwise.fuse import FuseElementwise
@@ -137,10 +136,7 @@ def exported(model: nn.Module, dense: bool) -> onnx.ModelProto:
 
 
 def open_session(model: onnx.ModelProto, profile: str = "") -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    options.register_custom_ops_library(str(library_path()))
+    options = session_options(threads=1)
     if profile:
         options.enable_profiling, options.profile_file_prefix = True, profile
     return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])

@@ -25,9 +25,8 @@ import torch
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-import dpiframe
 from benchmarks.configurations import MODELS, Configuration
-from benchmarks.harness import RESULTS, time_in_turns
+from benchmarks.harness import RESULTS, session_options, time_in_turns
 from benchmarks.model_rows import OURS, write_rows
 from dpiframe.export import export_model
 from dpiframe.graph_passes.model_io import load, save
@@ -60,11 +59,7 @@ def torch_answer(module: Callable[[torch.Tensor], torch.Tensor]) -> Answer:
 
 
 def session_answer(path: Path, threads: int, *, ours: bool) -> Answer:
-    options = ort.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = threads
-    if ours:
-        options.register_custom_ops_library(dpiframe.library_path())
+    options = session_options(ours=ours, threads=threads)
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     return lambda ids: session.run(None, {"ids": ids})[0]
 

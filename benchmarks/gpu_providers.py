@@ -20,9 +20,8 @@ import onnxruntime as ort
 import torch
 from torch import Tensor
 
-import dpiframe
 from benchmarks.configurations import Configuration
-from benchmarks.harness import python_command
+from benchmarks.harness import python_command, session_options
 from benchmarks.model_rows import OURS
 from dpiframe.export import export_model
 from dpiframe.graph_passes.canonicalize import Canonicalize
@@ -213,12 +212,8 @@ def _session(model: GpuModel, path: Path, *, graph: bool) -> Call:
 
 def session_call(path: Path, ids: Tensor, *, graph: bool) -> Call:
     """A session whose one input is `ids`, [batch, fields], and whose output is [batch, 1], both on the device."""
-    options = ort.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = 1
-    options.register_custom_ops_library(dpiframe.library_path())
     cuda = ("CUDAExecutionProvider", {"use_tf32": "0", "enable_cuda_graph": str(int(graph))})
-    session = ort.InferenceSession(path, options, providers=[cuda])
+    session = ort.InferenceSession(path, session_options(threads=1), providers=[cuda])
     output = torch.empty((len(ids), 1), device="cuda")
     binding = session.io_binding()
     (given,) = session.get_inputs()

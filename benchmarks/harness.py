@@ -21,6 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime as ort
+
+import dpiframe
 
 RESULTS = Path(__file__).parent / "results"
 _ROOT = str(Path(__file__).resolve().parents[1])
@@ -67,7 +70,7 @@ def measure(
     pause: float = PAUSE_SECONDS,
 ) -> list[Row]:
     """Rows of `time_in_turns`."""
-    times = time_in_turns(providers, seconds, turn, min_rounds)
+    times = time_in_turns(providers, seconds, turn, min_rounds, pause)
     return [Row(benchmark, case, batch, name, *astuple(taken), *about()) for name, taken in times.items()]
 
 
@@ -119,6 +122,17 @@ def about() -> tuple[str, str, str]:
     versions = [f"{name} {metadata.version(name)}" for name in ("dpiframe", "numpy", "onnx") if _installed(name)]
     versions += [f"{name} {metadata.version(name)}" for name in ("onnxruntime", "onnxruntime-gpu") if _installed(name)]
     return _processor(), "; ".join(versions), datetime.date.today().isoformat()
+
+
+def session_options(*, ours: bool = True, threads: int = 0) -> ort.SessionOptions:
+    """Options of every measured session: no warnings, and `threads` of ONNX Runtime's own, 0 for as many as it likes.
+
+    ours: with the library, which files optimized by DPIFrame need.
+    """
+    options = dpiframe.session_options() if ours else ort.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = threads
+    return options
 
 
 def python_command(module: str, *arguments: str) -> list[str]:

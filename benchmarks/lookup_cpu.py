@@ -22,8 +22,7 @@ from onnx import TensorProto, helper
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.harness import RESULTS, Row, measure, plot_case, print_table, write_csv
-from dpiframe.custom_ops import library_path
+from benchmarks.harness import RESULTS, Row, measure, plot_case, print_table, session_options, write_csv
 from dpiframe.graph_passes.model_io import load, save
 from dpiframe.graph_passes.pipeline import optimize_model
 
@@ -66,10 +65,7 @@ def front_end(folder: Path, named_inputs: bool) -> Path:
 
 
 def session(path: Path, fused: bool) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    if fused:
-        options.register_custom_ops_library(str(library_path()))
+    options = session_options(ours=fused, threads=1)
     return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
