@@ -37,16 +37,19 @@ tests() {  # ARGUMENTS: of pytest
   PYTHONPATH=$site:${PYTHONPATH:-} "${runner[@]}" "$python" -P -m pytest -o pythonpath="$site" -p no:cacheprovider -q "$@"
 }
 
-checked() {  # TOOL FILE
+checked() {  # TOOL PART: the tests that a file lists
   runner=(compute-sanitizer --tool "$1" --error-exitcode 99 --print-limit 20)
-  DPIFRAME_SANITIZER=1 tests "$2" >"$logs/$1-$(basename "$2" .py).log" 2>&1
+  DPIFRAME_SANITIZER=1 tests "@$2" >"$logs/$1-${2##*/}.log" 2>&1
 }
 
-sanitizer() {  # TOOL: a checker makes a process wait for itself most of the time, so several files run at once
-  printf '%s\n' tests/gpu/test_*.py |
-    xargs -P "$(($(nproc) * 3 / 4))" -I {} bash -c 'checked "$0" "$1" || echo "$1 (status $?)"' "$1" {} >"$logs/$1.log"
-  local failures=$?
-  [ -s "$logs/$1.log" ] && failures=1
+sanitizer() {  # TOOL: a checker makes a process wait for itself most of the time, so several parts of the tests run at once
+  local at_once=$(($(nproc) * 3 / 4)) parts=$build/parts
+  rm -rf "$parts" "$logs/$1"-*.log && mkdir "$parts"
+  tests tests/gpu --collect-only --disable-warnings | grep :: | awk -v parts="$parts" -v n=$((at_once * 4)) \
+    '{print > (parts "/" NR % n)}'
+  find "$parts" -type f | xargs -P "$at_once" -I {} bash -c 'checked "$0" "$1" || echo "part ${1##*/} (status $?)"' "$1" {} >"$logs/$1.log"
+  local failures=0
+  [ -s "$logs/$1.log" ] || [ ! -e "$parts/0" ] && failures=1
   grep -hoE '[0-9]+ (passed|failed)' "$logs/$1"-*.log | awk '{n[$2] += $1} END {print n["passed"] + 0, "passed,", n["failed"] + 0, "failed"}' \
     >>"$logs/$1.log"
   return "$failures"
