@@ -64,9 +64,11 @@ add_library(dpiframe_cuda_kernels OBJECT
   kernels/cuda/gemm_cuda.cc
   kernels/cuda/gemm_launch.cu
   kernels/cuda/gemm_prepare.cu
+  kernels/cuda/graph_builder.cc
   kernels/cuda/graph_cache.cc
   kernels/cuda/kernel_cache.cc
   kernels/cuda/kernel_loader.cc
+  kernels/cuda/launcher.cc
   kernels/cuda/lookup_cuda.cc
   kernels/cuda/lookup_device_bags.cc
   kernels/cuda/lookup_device_plan.cc

@@ -4,6 +4,7 @@
 
 #include "../kernels/cuda/cuda_error.h"
 #include "../kernels/cuda/elementwise_cuda.h"
+#include "call_launcher.h"
 #include "device_memory.h"
 #include "elementwise_node.h"
 #include "op.h"
@@ -41,8 +42,7 @@ class FusedElementwiseCuda final : public Kernel {
         {brought.row_axes[0], brought.row_axes[1]}, brought.inputs.data(), brought.outputs.data()};
     try {
       const ElementwiseLaunch launch = elementwise_->Plan(call);
-      elementwise_->Launch(call, launch, node_call->Scratch(launch.scratch_bytes),
-                           static_cast<cudaStream_t>(node_call->stream()));
+      elementwise_->Launch(call, launch, node_call->Scratch(launch.scratch_bytes), LauncherOf(node_call));
     } catch (const cuda::CudaError& error) {
       node_.Fail(error.what());
     } catch (const MisalignedElements& error) {

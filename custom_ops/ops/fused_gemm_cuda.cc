@@ -3,6 +3,7 @@
 
 #include "../kernels/cuda/cuda_error.h"
 #include "../kernels/cuda/gemm_cuda.h"
+#include "call_launcher.h"
 #include "device_memory.h"
 #include "gemm_node.h"
 #include "op.h"
@@ -40,7 +41,7 @@ class FusedGemmCuda final : public Kernel {
     call.y = brought.y;
     call.scratch = node_call->Scratch(gemm_->scratch_bytes(brought.m));
     try {
-      gemm_->Launch(call, static_cast<cudaStream_t>(node_call->stream()));
+      gemm_->Launch(call, LauncherOf(node_call));
     } catch (const cuda::CudaError& error) {
       node_.Fail(error.what());
     }

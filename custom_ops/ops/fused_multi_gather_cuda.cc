@@ -4,6 +4,7 @@
 
 #include "../kernels/cuda/cuda_error.h"
 #include "../kernels/cuda/lookup_cuda.h"
+#include "call_launcher.h"
 #include "device_memory.h"
 #include "lookup_inputs.h"
 #include "op.h"
@@ -48,7 +49,7 @@ class FusedMultiGatherCuda final : public Kernel, public NodeBadIds {
     call.outputs = inputs.outputs.data();
     call.scratch = node_call->Scratch(lookup_->scratch_bytes());
     try {
-      lookup_->Launch(call, static_cast<cudaStream_t>(node_call->stream()));
+      lookup_->Launch(call, LauncherOf(node_call));
     } catch (const cuda::CudaError& error) {
       inputs_.node().Fail(error.what());
     } catch (const MisalignedAddress& error) {

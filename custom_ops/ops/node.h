@@ -13,6 +13,9 @@
 namespace dpiframe {
 
 class BadIdRegistry;
+namespace cuda {
+class GraphBranch;
+}
 
 struct NodeTensor {
   const void* data = nullptr;  // in the provider's memory
@@ -55,6 +58,9 @@ class NodeCall {
   virtual void* Scratch(size_t bytes) = 0;
 
   virtual void* stream() = 0;
+
+  // What takes the call's kernels instead of the stream; null where there is none.
+  virtual cuda::GraphBranch* graph_branch() { return nullptr; }
 
   // Runs task(data, 0 ... count - 1) on ONNX Runtime's threads.
   virtual void ParallelFor(void (*task)(void*, size_t), size_t count, void* data) = 0;

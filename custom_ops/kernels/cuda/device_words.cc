@@ -7,12 +7,12 @@
 
 namespace dpiframe::cuda {
 
-void WriteDeviceWords(uint64_t* to, const uint64_t* words, size_t count, cudaStream_t stream) {
+void WriteDeviceWords(uint64_t* to, const uint64_t* words, size_t count, const Launcher& launcher) {
   for (size_t done = 0; done < count; done += kInlineWords) {
     Words part{};
     const size_t size = std::min<size_t>(kInlineWords, count - done);
     std::copy(words + done, words + done + size, part.values);
-    CheckCuda(LaunchWriteWords(to + done, part, static_cast<uint32_t>(size), stream), "addresses can't be written");
+    CheckCuda(LaunchWriteWords(to + done, part, static_cast<uint32_t>(size), launcher), "addresses can't be written");
   }
 }
 

@@ -1,14 +1,14 @@
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <cstddef>
 #include <cstdint>
 
+#include "launcher.h"
+
 namespace dpiframe::cuda {
 
-// Writes numbers to device memory as work on a stream, in as many launches as their parameters take: unlike a copy, a
-// captured graph then holds the numbers themselves. Throws CudaError.
-void WriteDeviceWords(uint64_t* to, const uint64_t* words, size_t count, cudaStream_t stream);
+// Writes numbers to device memory, in as many launches as their parameters take: unlike with a copy, a CUDA graph then
+// holds the numbers themselves. Throws CudaError.
+void WriteDeviceWords(uint64_t* to, const uint64_t* words, size_t count, const Launcher& launcher);
 
 }  // namespace dpiframe::cuda

@@ -104,25 +104,25 @@ void CudaElementwise::FillWords(const ElementwiseCall& call, int64_t first_row, 
 }
 
 void CudaElementwise::Launch(const ElementwiseCall& call, const ElementwiseLaunch& launch, void* scratch,
-                             cudaStream_t stream) const {
+                             const Launcher& launcher) const {
   if (call.rows() == 0) return;
   if (launch.kernel == nullptr) {
     interpreter_.Launch(call.rows(), call.row_axes[1], call.inputs, call.outputs, scratch, launch.interpreter_blocks,
-                        stream);
+                        launcher);
     return;
   }
   const int64_t most = MostRows(schedule_);
   for (int64_t first = 0; first < call.rows(); first += most) {
-    LaunchRows(call, launch, first, std::min(call.rows() - first, most), scratch, stream);
+    LaunchRows(call, launch, first, std::min(call.rows() - first, most), scratch, launcher);
   }
 }
 
 void CudaElementwise::LaunchRows(const ElementwiseCall& call, const ElementwiseLaunch& launch, int64_t first_row,
-                                 int64_t rows, void* scratch, cudaStream_t stream) const {
+                                 int64_t rows, void* scratch, const Launcher& launcher) const {
   const Grid grid = GridFor(schedule_, rows, multiprocessors_);
   const auto run = [&](void* parameter) {
     const void* const kernel = reinterpret_cast<const void*>(launch.kernel);
-    CheckCuda(cudaLaunchKernel(kernel, dim3(grid.blocks), dim3(grid.threads), &parameter, grid.shared_bytes, stream),
+    CheckCuda(launcher.Launch(kernel, {dim3(grid.blocks), dim3(grid.threads), grid.shared_bytes}, &parameter),
               "the elementwise kernel can't be launched");
   };
   if (words_.count <= kMaxParameterWords) {
@@ -135,7 +135,7 @@ void CudaElementwise::LaunchRows(const ElementwiseCall& call, const ElementwiseL
   std::vector<uint64_t> words(words_.count);
   FillWords(call, first_row, rows, grid, scratch, words.data());
   char* table = static_cast<char*>(scratch) + launch.scratch_bytes - words_.count * sizeof(uint64_t);
-  WriteDeviceWords(reinterpret_cast<uint64_t*>(table), words.data(), words.size(), stream);
+  WriteDeviceWords(reinterpret_cast<uint64_t*>(table), words.data(), words.size(), launcher);
   run(&table);
 }
 

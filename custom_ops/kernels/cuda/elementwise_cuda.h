@@ -14,6 +14,7 @@
 #include "elementwise_printer.h"
 #include "elementwise_schedule.h"
 #include "kernel_loader.h"
+#include "launcher.h"
 
 namespace dpiframe::cuda {
 
@@ -57,8 +58,9 @@ class CudaElementwise {
   // MisalignedElements.
   ElementwiseLaunch Plan(const ElementwiseCall& call) const;
 
-  // Puts a call's work on a stream. Any number of threads may be in here. Throws CudaError.
-  void Launch(const ElementwiseCall& call, const ElementwiseLaunch& launch, void* scratch, cudaStream_t stream) const;
+  // Launches a call's work. Any number of threads may be in here. Throws CudaError.
+  void Launch(const ElementwiseCall& call, const ElementwiseLaunch& launch, void* scratch,
+              const Launcher& launcher) const;
 
   // Waits, and says whether a printed kernel is there.
   bool is_compiled() const { return aligned_.future.valid() && aligned_.future.get() != nullptr; }
@@ -75,7 +77,7 @@ class CudaElementwise {
   void FillWords(const ElementwiseCall& call, int64_t first_row, int64_t rows, const Grid& grid, void* scratch,
                  uint64_t* words) const;
   void LaunchRows(const ElementwiseCall& call, const ElementwiseLaunch& launch, int64_t first_row, int64_t rows,
-                  void* scratch, cudaStream_t stream) const;
+                  void* scratch, const Launcher& launcher) const;
 
   ElementwiseProgram program_;
   int64_t multiprocessors_ = 1;

@@ -58,18 +58,18 @@ size_t ElementwiseInterpreter::ScratchBytes(unsigned blocks) const {
 }
 
 void ElementwiseInterpreter::Launch(int64_t rows, int64_t inner_rows, const void* const* inputs, void* const* outputs,
-                                    void* scratch, unsigned blocks, cudaStream_t stream) const {
+                                    void* scratch, unsigned blocks, const Launcher& launcher) const {
   std::vector<uint64_t> addresses;
   for (size_t i = 0; i < steps_.inputs; ++i) addresses.push_back(reinterpret_cast<uint64_t>(inputs[i]));
   for (size_t i = 0; i < steps_.outputs; ++i) addresses.push_back(reinterpret_cast<uint64_t>(outputs[i]));
   uint64_t* const table = static_cast<uint64_t*>(scratch);
-  WriteDeviceWords(table, addresses.data(), addresses.size(), stream);
+  WriteDeviceWords(table, addresses.data(), addresses.size(), launcher);
   InterpreterArguments arguments = arguments_;
   arguments.rows = rows;
   arguments.inner_rows = inner_rows;
   arguments.memory = static_cast<char*>(scratch) + Aligned(AddressBytes());
   arguments.addresses = table;
-  CheckCuda(LaunchInterpreter(blocks, arguments, stream), "the elementwise interpreter can't be launched");
+  CheckCuda(LaunchInterpreter(blocks, arguments, launcher), "the elementwise interpreter can't be launched");
 }
 
 }  // namespace dpiframe::cuda

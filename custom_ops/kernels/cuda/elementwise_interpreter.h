@@ -9,6 +9,7 @@
 
 #include "../elementwise_program.h"
 #include "elementwise_steps.h"
+#include "launcher.h"
 
 namespace dpiframe::cuda {
 
@@ -25,7 +26,7 @@ class ElementwiseInterpreter {
 
   // Throws CudaError.
   void Launch(int64_t rows, int64_t inner_rows, const void* const* inputs, void* const* outputs, void* scratch,
-              unsigned blocks, cudaStream_t stream) const;
+              unsigned blocks, const Launcher& launcher) const;
 
  private:
   size_t AddressBytes() const { return (steps_.inputs + steps_.outputs) * sizeof(uint64_t); }

@@ -273,10 +273,9 @@ cudaError_t LoadInterpreter() {
   return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&Interpret));
 }
 
-cudaError_t LaunchInterpreter(unsigned blocks, const InterpreterArguments& arguments, cudaStream_t stream) {
+cudaError_t LaunchInterpreter(unsigned blocks, const InterpreterArguments& arguments, const Launcher& launcher) {
   void* parameters[] = {const_cast<InterpreterArguments*>(&arguments)};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&Interpret), dim3(blocks), dim3(kThreads), parameters, 0,
-                          stream);
+  return launcher.Launch(reinterpret_cast<const void*>(&Interpret), {dim3(blocks), dim3(kThreads)}, parameters);
 }
 
 }  // namespace dpiframe::cuda

@@ -4,12 +4,13 @@
 #include <cuda_runtime_api.h>
 
 #include "elementwise_steps.h"
+#include "launcher.h"
 
 namespace dpiframe::cuda {
 
 // Brings the kernel to the current device.
 cudaError_t LoadInterpreter();
 
-cudaError_t LaunchInterpreter(unsigned blocks, const InterpreterArguments& arguments, cudaStream_t stream);
+cudaError_t LaunchInterpreter(unsigned blocks, const InterpreterArguments& arguments, const Launcher& launcher);
 
 }  // namespace dpiframe::cuda

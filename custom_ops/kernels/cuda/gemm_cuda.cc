@@ -211,7 +211,7 @@ size_t CudaGemm::scratch_bytes(int64_t m, int kernel) const {
   return bytes;
 }
 
-void CudaGemm::Launch(const CudaGemmCall& call, cudaStream_t stream) const {
+void CudaGemm::Launch(const CudaGemmCall& call, const Launcher& launcher) const {
   if (call.m == 0) return;
   GemmArguments arguments{};
   arguments.a = call.a + program_.begins[0];
@@ -234,7 +234,7 @@ void CudaGemm::Launch(const CudaGemmCall& call, cudaStream_t stream) const {
   } else {
     arguments.weight = layout_.At(call.weight, scratch);
     if (layout_.bytes() > 0) {
-      CheckCuda(layout_.Prepare(call.weight, scratch, stream), "the weight can't be prepared");
+      CheckCuda(layout_.Prepare(call.weight, scratch, launcher), "the weight can't be prepared");
       scratch += layout_.bytes();
     }
   }
@@ -251,15 +251,15 @@ void CudaGemm::Launch(const CudaGemmCall& call, cudaStream_t stream) const {
   const size_t chosen = static_cast<size_t>(call.kernel >= 0 ? call.kernel : KernelFor(call.m));
   if (chosen >= kernels_.size()) {
     const auto launch = chosen == kernels_.size() ? &LaunchSkinnyGemm : &LaunchShortGemm;
-    CheckCuda(launch(arguments, overlap_, stream), "a kernel can't be launched");
+    CheckCuda(launch(arguments, overlap_, launcher), "a kernel can't be launched");
     return;
   }
   const GemmKernel& kernel = kernels_[chosen];
   if (kernel.presplit) {
     arguments.split = SplitIn(call.m, scratch);
-    CheckCuda(LaunchPresplit(products_, arguments, stream), "a kernel can't be launched");
+    CheckCuda(LaunchPresplit(products_, arguments, launcher), "a kernel can't be launched");
   }
-  CheckCuda(LaunchGemm(kernel, products_, arguments, stream), "a kernel can't be launched");
+  CheckCuda(LaunchGemm(kernel, products_, arguments, launcher), "a kernel can't be launched");
 }
 
 }  // namespace dpiframe::cuda

@@ -41,8 +41,8 @@ class CudaGemm {
 
   size_t scratch_bytes(int64_t m, int kernel = -1) const;
 
-  // Puts the work on a stream and returns. Any number of threads may call it at once. Throws CudaError.
-  void Launch(const CudaGemmCall& call, cudaStream_t stream) const;
+  // Launches the work and returns. Any number of threads may call it at once. Throws CudaError.
+  void Launch(const CudaGemmCall& call, const Launcher& launcher) const;
 
   // The kernels that this GPU can run, in the order of CudaGemmCall::kernel; and the one for a size.
   std::vector<std::string> kernel_names() const;

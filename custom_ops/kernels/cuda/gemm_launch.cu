@@ -27,11 +27,11 @@ int ColumnTiles(const GemmArguments& arguments, int columns) {
 }
 
 template <int kRows, int kColumns>
-cudaError_t LaunchSkinny(const GemmArguments& arguments, bool overlap, cudaStream_t stream) {
+cudaError_t LaunchSkinny(const GemmArguments& arguments, bool overlap, const Launcher& launcher) {
   const int64_t warps = (arguments.m + kRows - 1) / kRows * ColumnTiles(arguments, kColumns);
   const dim3 blocks(static_cast<unsigned>((warps + kSkinnyWarps - 1) / kSkinnyWarps));
-  return LaunchKernel(reinterpret_cast<const void*>(&SkinnyGemm<kRows, kColumns>), blocks, 32 * kSkinnyWarps, 0, 1,
-                      overlap, arguments, stream);
+  return LaunchKernel(reinterpret_cast<const void*>(&SkinnyGemm<kRows, kColumns>),
+                      {blocks, dim3(32 * kSkinnyWarps), 0, 1, overlap}, arguments, launcher);
 }
 
 }  // namespace
@@ -46,35 +46,14 @@ cudaError_t PrepareGemmKernel(const GemmKernel& kernel, int products) {
                               cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes);
 }
 
-cudaError_t LaunchKernel(const void* kernel, dim3 blocks, int threads, int shared_bytes, int cluster, bool overlap,
-                         const GemmArguments& arguments, cudaStream_t stream) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = blocks;
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
-  config.stream = stream;
-  cudaLaunchAttribute attributes[2];
-  config.attrs = attributes;
-  if (cluster > 1) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
-    attributes[config.numAttrs].val.clusterDim = {1, 1, static_cast<unsigned>(cluster)};
-    ++config.numAttrs;
-  }
-  if (overlap) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[config.numAttrs].val.programmaticStreamSerializationAllowed = 1;
-    ++config.numAttrs;
-  }
-  void* parameters[] = {const_cast<GemmArguments*>(&arguments)};
-  return cudaLaunchKernelExC(&config, kernel, parameters);
-}
-
-cudaError_t LaunchGemm(const GemmKernel& kernel, int products, const GemmArguments& arguments, cudaStream_t stream) {
+cudaError_t LaunchGemm(const GemmKernel& kernel, int products, const GemmArguments& arguments,
+                       const Launcher& launcher) {
   const dim3 blocks(static_cast<unsigned>((arguments.m + kernel.rows - 1) / kernel.rows),
                     static_cast<unsigned>(ColumnTiles(arguments, kernel.columns)),
                     static_cast<unsigned>(kernel.blocks));
-  return LaunchKernel(products == 3 ? kernel.three_products : kernel.one_product, blocks, kernel.threads,
-                      kernel.shared_bytes, kernel.blocks, kernel.wgmma, arguments, stream);
+  const LaunchShape shape{blocks, dim3(static_cast<unsigned>(kernel.threads)), static_cast<size_t>(kernel.shared_bytes),
+                          kernel.blocks, kernel.wgmma};
+  return LaunchKernel(products == 3 ? kernel.three_products : kernel.one_product, shape, arguments, launcher);
 }
 
 cudaError_t PlainGemmsWait(bool* waits) {
@@ -92,27 +71,27 @@ cudaError_t PlainGemmsWait(bool* waits) {
   return cudaSuccess;
 }
 
-cudaError_t LaunchSkinnyGemm(const GemmArguments& arguments, bool overlap, cudaStream_t stream) {
+cudaError_t LaunchSkinnyGemm(const GemmArguments& arguments, bool overlap, const Launcher& launcher) {
   const int rows = arguments.m >= 4 ? 4 : static_cast<int>(arguments.m);
   if (arguments.n == 1) {
     // One column: as many rows as keep the GPU's loads in flight.
-    if (rows == 4) return LaunchSkinny<4, 1>(arguments, overlap, stream);
-    return LaunchSkinny<1, 1>(arguments, overlap, stream);
+    if (rows == 4) return LaunchSkinny<4, 1>(arguments, overlap, launcher);
+    return LaunchSkinny<1, 1>(arguments, overlap, launcher);
   }
-  if (rows == 1) return LaunchSkinny<1, 1>(arguments, overlap, stream);
-  if (rows == 2) return LaunchSkinny<2, 1>(arguments, overlap, stream);
-  if (arguments.run_columns >= 4 && arguments.m > 8) return LaunchSkinny<4, 4>(arguments, overlap, stream);
-  if (arguments.m > 8) return LaunchSkinny<4, 2>(arguments, overlap, stream);
-  return LaunchSkinny<4, 1>(arguments, overlap, stream);
+  if (rows == 1) return LaunchSkinny<1, 1>(arguments, overlap, launcher);
+  if (rows == 2) return LaunchSkinny<2, 1>(arguments, overlap, launcher);
+  if (arguments.run_columns >= 4 && arguments.m > 8) return LaunchSkinny<4, 4>(arguments, overlap, launcher);
+  if (arguments.m > 8) return LaunchSkinny<4, 2>(arguments, overlap, launcher);
+  return LaunchSkinny<4, 1>(arguments, overlap, launcher);
 }
 
-cudaError_t LaunchShortGemm(const GemmArguments& arguments, bool overlap, cudaStream_t stream) {
+cudaError_t LaunchShortGemm(const GemmArguments& arguments, bool overlap, const Launcher& launcher) {
   const int columns = arguments.run_columns <= 16 ? 16 : 64, rows = 16 * kShortThreads / columns;
   const void* kernel =
       columns == 16 ? reinterpret_cast<const void*>(&ShortGemm<16>) : reinterpret_cast<const void*>(&ShortGemm<64>);
   const dim3 blocks(static_cast<unsigned>((arguments.m + rows - 1) / rows),
                     static_cast<unsigned>(ColumnTiles(arguments, columns)));
-  return LaunchKernel(kernel, blocks, kShortThreads, 0, 1, overlap, arguments, stream);
+  return LaunchKernel(kernel, {blocks, dim3(kShortThreads), 0, 1, overlap}, arguments, launcher);
 }
 
 }  // namespace dpiframe::cuda

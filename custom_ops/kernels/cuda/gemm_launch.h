@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include "gemm_records.h"
+#include "launcher.h"
 
 namespace dpiframe::cuda {
 
@@ -32,23 +33,26 @@ GemmKernels WgmmaKernels();  // none in a build without code for compute capabil
 // Lets the kernels have the shared memory that they need, on the current device.
 cudaError_t PrepareGemmKernel(const GemmKernel& kernel, int products);
 
-cudaError_t LaunchGemm(const GemmKernel& kernel, int products, const GemmArguments& arguments, cudaStream_t stream);
+cudaError_t LaunchGemm(const GemmKernel& kernel, int products, const GemmArguments& arguments,
+                       const Launcher& launcher);
 
 // Splits A into arguments.split.
-cudaError_t LaunchPresplit(int products, const GemmArguments& arguments, cudaStream_t stream);
+cudaError_t LaunchPresplit(int products, const GemmArguments& arguments, const Launcher& launcher);
 
 // Loads the kernels for few rows or few columns, on the current device. `waits`: whether their code waits for earlier
 // kernels itself; that for older GPUs doesn't, also where the driver has compiled it for a newer one.
 cudaError_t PlainGemmsWait(bool* waits);
 
-// For few rows or few columns. `overlap`: see LaunchKernel.
-cudaError_t LaunchSkinnyGemm(const GemmArguments& arguments, bool overlap, cudaStream_t stream);
+// For few rows or few columns. `overlap`: see LaunchShape.
+cudaError_t LaunchSkinnyGemm(const GemmArguments& arguments, bool overlap, const Launcher& launcher);
 
 // For K up to 32, on the same terms.
-cudaError_t LaunchShortGemm(const GemmArguments& arguments, bool overlap, cudaStream_t stream);
+cudaError_t LaunchShortGemm(const GemmArguments& arguments, bool overlap, const Launcher& launcher);
 
-// Launches a kernel. With `overlap` it may start while earlier ones still run: it waits for them itself.
-cudaError_t LaunchKernel(const void* kernel, dim3 blocks, int threads, int shared_bytes, int cluster, bool overlap,
-                         const GemmArguments& arguments, cudaStream_t stream);
+inline cudaError_t LaunchKernel(const void* kernel, const LaunchShape& shape, const GemmArguments& arguments,
+                                const Launcher& launcher) {
+  void* parameters[] = {const_cast<GemmArguments*>(&arguments)};
+  return launcher.Launch(kernel, shape, parameters);
+}
 
 }  // namespace dpiframe::cuda

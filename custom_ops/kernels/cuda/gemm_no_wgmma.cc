@@ -5,6 +5,6 @@ namespace dpiframe::cuda {
 
 GemmKernels WgmmaKernels() { return {nullptr, nullptr}; }
 
-cudaError_t LaunchPresplit(int, const GemmArguments&, cudaStream_t) { return cudaErrorNoKernelImageForDevice; }
+cudaError_t LaunchPresplit(int, const GemmArguments&, const Launcher&) { return cudaErrorNoKernelImageForDevice; }
 
 }  // namespace dpiframe::cuda

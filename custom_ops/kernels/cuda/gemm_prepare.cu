@@ -119,7 +119,7 @@ PreparedWeight WeightLayout::At(const float* weight, void* memory) const {
 }
 
 // The codes are those of the launches themselves: what an earlier call of this thread left behind is none of theirs.
-cudaError_t WeightLayout::Prepare(const float* weight, void* memory, cudaStream_t stream) const {
+cudaError_t WeightLayout::Prepare(const float* weight, void* memory, const Launcher& launcher) const {
   const PreparedWeight prepared = At(weight, memory);
   int n = n_, k = k_, rows = rows_, parts = parts_;
   if (transposed_) {
@@ -127,7 +127,7 @@ cudaError_t WeightLayout::Prepare(const float* weight, void* memory, cudaStream_
     float* plain = const_cast<float*>(prepared.plain);
     void* parameters[] = {&weight, &plain, &n, &k};
     const cudaError_t code =
-        cudaLaunchKernel(reinterpret_cast<const void*>(&Transpose), blocks, dim3(kTile, 8), parameters, 0, stream);
+        launcher.Launch(reinterpret_cast<const void*>(&Transpose), {blocks, dim3(kTile, 8)}, parameters);
     if (code != cudaSuccess) return code;
   }
   if (parts_ == 0) return cudaSuccess;
@@ -135,8 +135,7 @@ cudaError_t WeightLayout::Prepare(const float* weight, void* memory, cudaStream_
                      const_cast<uint8_t*>(prepared.flags)};
   const float* plain = prepared.plain;
   void* parameters[] = {&plain, &target, &n, &k, &rows, &parts};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&SplitWeight), dim3(rows_), dim3(kPrepareThreads), parameters,
-                          0, stream);
+  return launcher.Launch(reinterpret_cast<const void*>(&SplitWeight), {dim3(rows_), dim3(kPrepareThreads)}, parameters);
 }
 
 }  // namespace dpiframe::cuda

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "gemm_records.h"
+#include "launcher.h"
 
 namespace dpiframe::cuda {
 
@@ -22,7 +23,7 @@ class WeightLayout {
   PreparedWeight At(const float* weight, void* memory) const;
 
   // Launches what fills the memory.
-  cudaError_t Prepare(const float* weight, void* memory, cudaStream_t stream) const;
+  cudaError_t Prepare(const float* weight, void* memory, const Launcher& launcher) const;
 
  private:
   int n_, k_, parts_, rows_;

@@ -41,13 +41,13 @@ GemmKernels WgmmaKernels() {
   return {kernels, kernels + sizeof kernels / sizeof kernels[0]};
 }
 
-cudaError_t LaunchPresplit(int products, const GemmArguments& arguments, cudaStream_t stream) {
+cudaError_t LaunchPresplit(int products, const GemmArguments& arguments, const Launcher& launcher) {
   constexpr int kRows = kPresplitWarps * kPresplitRows;
   const dim3 blocks(static_cast<unsigned>((arguments.split.rows + kRows - 1) / kRows),
                     static_cast<unsigned>((arguments.k + kChunk - 1) / kChunk));
   const void* kernel =
       products == 3 ? reinterpret_cast<const void*>(&PresplitRows<2>) : reinterpret_cast<const void*>(&PresplitRows<1>);
-  return LaunchKernel(kernel, blocks, 32 * kPresplitWarps, 0, 1, true, arguments, stream);
+  return LaunchKernel(kernel, {blocks, dim3(32 * kPresplitWarps), 0, 1, true}, arguments, launcher);
 }
 
 }  // namespace dpiframe::cuda

@@ -240,7 +240,7 @@ uint32_t CudaLookup::PoolRows(const SegmentPlan& segment, const CudaLookupCall& 
   return items >= 4 * enough ? 4 : items >= 2 * enough ? 2 : 1;
 }
 
-void CudaLookup::Launch(const CudaLookupCall& call, cudaStream_t stream) const {
+void CudaLookup::Launch(const CudaLookupCall& call, const Launcher& launcher) const {
   if (call.rows == 0) return;
   Words words;
   words.memory = nullptr;
@@ -253,20 +253,20 @@ void CudaLookup::Launch(const CudaLookupCall& call, cudaStream_t stream) const {
     for (uint32_t begin = 0; begin < plan_.word_count; begin += kInlineWords) {
       const uint32_t count = std::min<uint32_t>(kInlineWords, plan_.word_count - begin);
       std::memcpy(words.values, all.data() + begin, count * sizeof(uint64_t));
-      CheckCuda(LaunchWriteWords(memory + begin, words, count, stream), "a launch failed");
+      CheckCuda(LaunchWriteWords(memory + begin, words, count, launcher), "a launch failed");
     }
     words.memory = memory;
   }
   for (const std::vector<SegmentPlan>* segments : {&plan_.segments, &plan_.bag_segments}) {
     for (size_t begin = 0; begin < segments->size(); begin += kMaxSegments) {
       const size_t end = std::min<size_t>(begin + kMaxSegments, segments->size());
-      LaunchSegments(call, *segments, begin, end, words, stream);
+      LaunchSegments(call, *segments, begin, end, words, launcher);
     }
   }
 }
 
 void CudaLookup::LaunchSegments(const CudaLookupCall& call, const std::vector<SegmentPlan>& segments, size_t begin,
-                                size_t end, const Words& words, cudaStream_t stream) const {
+                                size_t end, const Words& words, const Launcher& launcher) const {
   LookupArguments arguments = arguments_;
   arguments.rows = call.rows;
   arguments.aligned = IsAligned(call);
@@ -315,7 +315,7 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, const std::vector<Se
       const uint64_t threads = row_groups * segment.chunk_count << segment.lanes_log2;
       blocks += static_cast<uint32_t>(DivideUp<uint64_t>(threads, kBlockThreads));
     }
-    CheckCuda(LaunchLookup(kernel, blocks, arguments, words, stream), "a launch failed");
+    CheckCuda(LaunchLookup(kernel, blocks, arguments, words, launcher), "a launch failed");
   }
 }
 

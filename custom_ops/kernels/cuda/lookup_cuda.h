@@ -52,9 +52,9 @@ class CudaLookup {
   // object. Also loads the kernels. To be called once, before the first launch. Throws CudaError.
   void Upload(void* memory);
 
-  // Puts a call's work on a stream; neither waits nor allocates. Any number of threads may be in here. Throws
+  // Launches a call's work; neither waits nor allocates. Any number of threads may be in here. Throws
   // CudaError, MisalignedAddress.
-  void Launch(const CudaLookupCall& call, cudaStream_t stream) const;
+  void Launch(const CudaLookupCall& call, const Launcher& launcher) const;
 
   // Ids outside their table so far by row and term line, of the calls that are done.
   std::vector<uint64_t> ReadCounters() const;
@@ -69,7 +69,7 @@ class CudaLookup {
   uint32_t LanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const;
   uint32_t BagLanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const;
   void LaunchSegments(const CudaLookupCall& call, const std::vector<SegmentPlan>& segments, size_t begin, size_t end,
-                      const Words& words, cudaStream_t stream) const;
+                      const Words& words, const Launcher& launcher) const;
 
   LookupDevicePlan plan_;
   std::vector<const void*> tables_;

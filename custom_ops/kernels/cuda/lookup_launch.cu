@@ -38,15 +38,14 @@ const void* BagKernelFor(uint32_t element_bytes) {
 }
 
 cudaError_t LaunchLookup(const void* kernel, uint32_t blocks, const LookupArguments& arguments, const Words& words,
-                         cudaStream_t stream) {
+                         const Launcher& launcher) {
   void* parameters[] = {const_cast<LookupArguments*>(&arguments), const_cast<Words*>(&words)};
-  return cudaLaunchKernel(kernel, dim3(blocks), dim3(kBlockThreads), parameters, 0, stream);
+  return launcher.Launch(kernel, {dim3(blocks), dim3(kBlockThreads)}, parameters);
 }
 
-cudaError_t LaunchWriteWords(uint64_t* to, const Words& words, uint32_t count, cudaStream_t stream) {
+cudaError_t LaunchWriteWords(uint64_t* to, const Words& words, uint32_t count, const Launcher& launcher) {
   void* parameters[] = {&to, const_cast<Words*>(&words), &count};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&WriteWords), dim3(1), dim3(kInlineWords), parameters, 0,
-                          stream);
+  return launcher.Launch(reinterpret_cast<const void*>(&WriteWords), {dim3(1), dim3(kInlineWords)}, parameters);
 }
 
 }  // namespace dpiframe::cuda

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "launcher.h"
 #include "lookup_records.h"
 
 namespace dpiframe::cuda {
@@ -24,9 +25,9 @@ const void* LookupKernelFor(uint32_t element_bytes);
 const void* BagKernelFor(uint32_t element_bytes);
 
 cudaError_t LaunchLookup(const void* kernel, uint32_t blocks, const LookupArguments& arguments, const Words& words,
-                         cudaStream_t stream);
+                         const Launcher& launcher);
 
 // Writes the first `count` values to device memory.
-cudaError_t LaunchWriteWords(uint64_t* to, const Words& words, uint32_t count, cudaStream_t stream);
+cudaError_t LaunchWriteWords(uint64_t* to, const Words& words, uint32_t count, const Launcher& launcher);
 
 }  // namespace dpiframe::cuda
