@@ -144,7 +144,7 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def session_of(path: Path, *, own_graphs: bool = False, ort_graphs: bool = False) -> ort.InferenceSession:
+def session_of(path: Path, *, own_graphs: bool = True, ort_graphs: bool = False) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.log_severity_level = 3
     options.register_custom_ops_library(str(dpiframe.library_path()))

@@ -106,12 +106,12 @@ def providers(subject: Subject, ids: torch.Tensor) -> dict[str, Callable[[], obj
     made: dict[str, Callable[[], object]] = {
         EAGER: eager,
         STOCK: Call(session_of(subject.file), ids, False),
-        OURS_ONE: Call(session_of(plans[ONE]), ids, False),
-        "dpiframe, own graph": Call(session_of(plans[ONE], own_graphs=True), ids, False),
+        OURS_ONE: Call(session_of(plans[ONE], own_graphs=False), ids, False),
+        "dpiframe, own graph": Call(session_of(plans[ONE]), ids, False),
         "dpiframe, ONNX Runtime's graph": Call(session_of(plans[ONE], ort_graphs=True), ids, True),
     }
     if BREADTH in plans:
-        made[OURS_TWO] = Call(session_of(plans[BREADTH]), ids, False)
+        made[OURS_TWO] = Call(session_of(plans[BREADTH], own_graphs=False), ids, False)
     return made
 
 

@@ -13,7 +13,9 @@ class CallArray {
     if (size > kInline) heap_.resize(size);
   }
   T* data() { return heap_.empty() ? inline_ : heap_.data(); }
+  const T* data() const { return heap_.empty() ? inline_ : heap_.data(); }
   T& operator[](size_t i) { return data()[i]; }
+  const T& operator[](size_t i) const { return data()[i]; }
 
  private:
   static constexpr size_t kInline = 128;

@@ -9,10 +9,14 @@
 
 #include "../kernels/cuda/cuda_error.h"
 #include "../kernels/cuda/device_scope.h"
+#include "../kernels/cuda/graph_builder.h"
 #include "../kernels/cuda/graph_cache.h"
 #include "../kernels/cuda/side_streams.h"
 #include "../kernels/region_plan.h"
+#include "call_array.h"
+#include "cuda_region_values.h"
 #include "device_memory.h"
+#include "region_branches.h"
 #include "region_fork.h"
 #include "region_layouts.h"
 #include "region_node.h"
@@ -20,76 +24,12 @@
 namespace dpiframe {
 namespace {
 
-using cuda::CheckCuda;
 using cuda::CudaError;
+using cuda::GraphBuilder;
 using cuda::GraphCache;
 using cuda::SideStreams;
-using cuda::StreamSet;
 
-constexpr size_t kAlignment = 256;
 constexpr const char* kGraphsVariable = "DPIFRAME_REGION_GRAPHS";
-
-// Values in one block of scratch memory if its size is known, else in blocks as they are needed.
-class CudaRegionValues final : public RegionValues {
- public:
-  CudaRegionValues(const Region& region, const RegionPlan& plan, NodeCall* call)
-      : RegionValues(region.program(), call), plan_(plan), places_(static_cast<size_t>(region.program().values)) {}
-
-  // Takes all the memory of the call at once.
-  void TakeAll(const Region& region, const RegionLayout& layout) {
-    for (size_t i = 0; i < layout.outputs.size(); ++i) MakeOutput(i, region.output_type(i), layout.outputs[i]);
-    if (layout.scratch_bytes > 0) Grow(layout.scratch_bytes);
-  }
-
-  size_t used() const { return used_; }
-  bool has_grown() const { return has_grown_; }
-  const void* block() const { return block_; }
-
-  void* Scratch(size_t bytes) override { return Take(bytes).data; }
-
- protected:
-  void* Allocate(int value, size_t bytes) override {
-    Place& place = places_[static_cast<size_t>(value)];
-    const int before = plan_.takes_over[static_cast<size_t>(value)];
-    if (before >= 0 && places_[static_cast<size_t>(before)].bytes >= bytes) {
-      place = places_[static_cast<size_t>(before)];
-    } else {
-      place = Take(bytes);
-    }
-    return place.data;
-  }
-
- private:
-  struct Place {
-    void* data = nullptr;
-    size_t bytes = 0;
-  };
-
-  Place Take(size_t bytes) {
-    const size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    if (size > left_) {
-      Grow(size);
-      has_grown_ = true;
-    }
-    char* data = block_;
-    block_ += size;
-    left_ -= size;
-    used_ += size;
-    return {data, size};
-  }
-
-  void Grow(size_t bytes) {
-    block_ = static_cast<char*>(call()->Scratch(bytes));
-    left_ = bytes;
-  }
-
-  const RegionPlan& plan_;
-  std::vector<Place> places_;
-  char* block_ = nullptr;
-  size_t left_ = 0;
-  size_t used_ = 0;
-  bool has_grown_ = false;  // beyond what was taken at once
-};
 
 bool IsCapturing(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -109,28 +49,28 @@ class ParallelRegionCuda final : public Kernel {
         device_(Device()),
         side_streams_(device_, static_cast<size_t>(plan_.streams) - 1,
                       std::max(plan_.steps.size() + 1, static_cast<size_t>(plan_.streams))),
-        captures_(MayCapture()) {}
+        makes_graphs_(MayMakeGraphs()) {}
 
   const DeviceAllocator* allocator() const override { return &allocator_; }
 
   void Compute(NodeCall* call) override {
-    const cudaStream_t stream = static_cast<cudaStream_t>(call->stream());
-    RegionLayouts::Shapes shapes;
-    GraphCache::Key key{reinterpret_cast<uintptr_t>(stream)};
-    for (const size_t input : brought_) {
+    GraphCache::Key key;  // begins with the shapes, which the layout depends on alone
+    key.reserve(kUsualKey);
+    CallArray<const void*> addresses(brought_.size());
+    for (size_t i = 0; i < brought_.size(); ++i) {
       NodeTensor tensor;
-      call->Input(input, &tensor);
-      shapes.push_back(tensor.shape.rank);
-      shapes.insert(shapes.end(), tensor.shape.sizes,
-                    tensor.shape.sizes + std::min(tensor.shape.rank, TensorShape::kMaxRank));
-      key.push_back(reinterpret_cast<uintptr_t>(tensor.data));
+      call->Input(brought_[i], &tensor);
+      key.push_back(tensor.shape.rank);
+      key.insert(key.end(), tensor.shape.sizes,
+                 tensor.shape.sizes + std::min(tensor.shape.rank, TensorShape::kMaxRank));
+      addresses[i] = tensor.data;
     }
     try {
-      if (const auto layout = layouts_.Find(shapes)) {
-        key.insert(key.end(), shapes.begin(), shapes.end());
-        Run(call, stream, *layout, std::move(key));
+      if (const auto layout = layouts_.Find(key)) {
+        for (size_t i = 0; i < brought_.size(); ++i) key.push_back(reinterpret_cast<uintptr_t>(addresses[i]));
+        Run(call, *layout, std::move(key));
       } else {
-        layouts_.Remember(shapes, RunInOrder(call, stream));
+        layouts_.Remember(key, RunInOrder(call));
       }
     } catch (const CudaError& error) {
       throw OrtError("ParallelRegion node '" + region_.name() + "': " + error.what());
@@ -138,12 +78,14 @@ class ParallelRegionCuda final : public Kernel {
   }
 
  private:
+  static constexpr size_t kUsualKey = 64;
+
   // A first call, whose outputs and scratch memory are not known: on one stream, since ONNX Runtime may make that
   // stream, and no other, wait for memory that it gives.
-  RegionLayout RunInOrder(NodeCall* call, cudaStream_t stream) {
+  RegionLayout RunInOrder(NodeCall* call) {
     CudaRegionValues values(region_, plan_, call);
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
-      RegionNodeCall node(region_.node(i), &values, stream);
+      RegionNodeCall node(region_.node(i), &values, call->stream());
       region_.kernel(i).Compute(&node);
     }
     RegionLayout layout;
@@ -152,69 +94,56 @@ class ParallelRegionCuda final : public Kernel {
     return layout;
   }
 
-  void Run(NodeCall* call, cudaStream_t stream, const RegionLayout& layout, GraphCache::Key key) {
-    CudaRegionValues values(region_, plan_, call);
-    values.TakeAll(region_, layout);
-    if (!captures_ || IsCapturing(stream)) {
-      Launch(&values, stream);
+  void Run(NodeCall* call, const RegionLayout& layout, GraphCache::Key key) {
+    const RegionBuffers buffers(region_, layout, call);
+    const cudaStream_t stream = static_cast<cudaStream_t>(call->stream());
+    if (!makes_graphs_ || IsCapturing(stream)) {
+      Launch(call, buffers, stream);
       return;
     }
-    key.push_back(reinterpret_cast<uintptr_t>(values.block()));
-    for (size_t i = 0; i < layout.outputs.size(); ++i) {
-      key.push_back(reinterpret_cast<uintptr_t>(values.output(i).data));
-    }
+    key.push_back(reinterpret_cast<uintptr_t>(buffers.block()));
+    for (size_t i = 0; i < layout.outputs.size(); ++i) key.push_back(reinterpret_cast<uintptr_t>(buffers.output(i)));
     if (graphs_.Launch(key, stream)) return;
-    if (!graphs_.Wants(key)) {
-      Launch(&values, stream);
-      return;
-    }
-    const bool is_made = Capture(&values, stream, key);
+    const bool is_wanted = graphs_.Wants(key), is_made = is_wanted && MakeGraph(call, buffers, key);
+    // Others' graphs may have taken its place already.
     if (is_made && graphs_.Launch(key, stream)) return;
-    // There is none, or other threads' have already taken its place.
-    CudaRegionValues again(region_, plan_, call);
-    again.TakeAll(region_, layout);
-    Launch(&again, stream);
-    if (!is_made) captures_ = false;  // though nothing is wrong with the call
+    Launch(call, buffers, stream);
+    if (is_wanted && !is_made) makes_graphs_ = false;  // though nothing is wrong with the call
   }
 
-  void Launch(CudaRegionValues* values, cudaStream_t stream) {
+  void Launch(NodeCall* call, const RegionBuffers& buffers, cudaStream_t stream) {
+    CudaRegionValues values(region_, plan_, call);
+    values.PutInto(buffers);
     const SideStreams::Lease set(&side_streams_, stream);
-    PutOn(*set, values, stream);
-  }
-
-  void PutOn(const StreamSet& set, CudaRegionValues* values, cudaStream_t main) {
-    RegionFork fork(plan_, set, main);
+    RegionFork fork(plan_, *set, stream);
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
-      RegionNodeCall node(region_.node(i), values, fork.Enter(i));
+      RegionNodeCall node(region_.node(i), &values, fork.Enter(i));
       region_.kernel(i).Compute(&node);
       fork.Leave(i);
     }
     fork.Join();
   }
 
-  // Makes the graph of a call. False where that can't be: nothing has run then.
-  bool Capture(CudaRegionValues* values, cudaStream_t caller, const GraphCache::Key& key) {
-    const cuda::DeviceScope scope(device_);
-    // Until the capture has ended: so long, what others put on these streams would be captured, too.
-    const SideStreams::Lease set(&side_streams_, caller);
-    CheckCuda(cudaStreamBeginCapture(scope.stream(), cudaStreamCaptureModeRelaxed), "a capture can't begin");
-    bool is_whole = true;
+  // False where there can be no graph of a call.
+  bool MakeGraph(NodeCall* call, const RegionBuffers& buffers, const GraphCache::Key& key) {
     try {
-      PutOn(*set, values, scope.stream());
-      is_whole = !values->has_grown();  // into memory that the key says nothing of
+      const cuda::DeviceScope scope(device_);
+      CudaRegionValues values(region_, plan_, call);
+      values.PutInto(buffers);
+      const GraphBuilder builder;
+      RegionBranches branches(plan_, builder);
+      for (size_t i = 0; i < plan_.steps.size(); ++i) {
+        RegionNodeCall node(region_.node(i), &values, call->stream(), branches.Enter(i));
+        region_.kernel(i).Compute(&node);
+        branches.Leave(i);
+      }
+      if (values.has_grown()) return false;  // into memory that the key says nothing of
+      graphs_.Add(key, builder.graph());
+      return true;
     } catch (const std::exception&) {
-      is_whole = false;
+      cudaGetLastError();
+      return false;
     }
-    cudaGraph_t graph = nullptr;
-    is_whole = cudaStreamEndCapture(scope.stream(), &graph) == cudaSuccess && is_whole;
-    try {
-      if (is_whole) graphs_.Add(key, graph);
-    } catch (const CudaError&) {
-      is_whole = false;
-    }
-    if (graph != nullptr) cudaGraphDestroy(graph);
-    if (!is_whole) cudaGetLastError();
-    return is_whole;
   }
 
   int Device() const {
@@ -233,9 +162,9 @@ class ParallelRegionCuda final : public Kernel {
     return inputs;
   }
 
-  bool MayCapture() const {
+  bool MayMakeGraphs() const {
     const char* wanted = std::getenv(kGraphsVariable);
-    const std::string text = wanted == nullptr ? "0" : wanted;
+    const std::string text = wanted == nullptr ? "1" : wanted;
     if (text != "0" && text != "1") {
       throw OrtError("ParallelRegion node '" + region_.name() + "': the environment variable " + kGraphsVariable +
                      " is \"" + text + "\": 0 or 1 was expected");
@@ -251,7 +180,7 @@ class ParallelRegionCuda final : public Kernel {
   SideStreams side_streams_;
   RegionLayouts layouts_;
   GraphCache graphs_;
-  std::atomic<bool> captures_;
+  std::atomic<bool> makes_graphs_;
 };
 
 }  // namespace

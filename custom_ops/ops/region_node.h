@@ -42,8 +42,8 @@ class RegionValues {
   // A value that is there.
   const NodeTensor& Get(int value);
 
-  // Makes an output of the region before the node that computes it runs.
-  void MakeOutput(size_t output, ONNXTensorElementDataType type, const TensorShape& shape);
+  // Tells of an output of the region that was made before the node that computes it runs.
+  void SetOutput(size_t output, void* data, const TensorShape& shape);
 
   // Memory for a value that a node is about to make.
   void* Make(int value, ONNXTensorElementDataType type, const int64_t* sizes, size_t rank);
@@ -69,8 +69,8 @@ class RegionValues {
 // One node's part of a call of the region.
 class RegionNodeCall final : public NodeCall {
  public:
-  RegionNodeCall(const RegionNode& node, RegionValues* values, void* stream)
-      : node_(node), values_(values), stream_(stream) {}
+  RegionNodeCall(const RegionNode& node, RegionValues* values, void* stream, cuda::GraphBranch* branch = nullptr)
+      : node_(node), values_(values), stream_(stream), branch_(branch) {}
 
   bool Input(size_t input, NodeTensor* tensor) override {
     *tensor = values_->Get(node_.operands[input]);
@@ -82,6 +82,7 @@ class RegionNodeCall final : public NodeCall {
   }
   void* Scratch(size_t bytes) override { return bytes == 0 ? nullptr : values_->Scratch(bytes); }
   void* stream() override { return stream_; }
+  cuda::GraphBranch* graph_branch() override { return branch_; }
   void ParallelFor(void (*task)(void*, size_t), size_t count, void* data) override {
     values_->call()->ParallelFor(task, count, data);
   }
@@ -90,6 +91,7 @@ class RegionNodeCall final : public NodeCall {
   const RegionNode& node_;
   RegionValues* values_;
   void* stream_;
+  cuda::GraphBranch* branch_;
 };
 
 size_t ElementBytes(ONNXTensorElementDataType type);

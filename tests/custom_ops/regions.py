@@ -84,5 +84,17 @@ def towers(count: int, layers: int, slow: tuple[int, int] | None = None) -> onnx
     return parse(f"(float[b,{WIDTH}] x) => (float[b,{WIDTH * count}] y) {{ {nodes} }}", **weights)
 
 
+def many_lookups(count: int) -> onnx.ModelProto:
+    """As many tables of 9 rows, each with an input of its own, then a product."""
+    names = range(count)
+    lookups = " ".join(f"e{i} = Gather(T{i}, i{i})" for i in names)
+    text = f"""({", ".join(f"int64[b] i{i}" for i in names)}) => (float[b,8] y) {{
+      {lookups} x = Concat <axis = 1> ({", ".join(f"e{i}" for i in names)})
+      p = MatMul(x, W) y = LeakyRelu <alpha = 0.125> (p)
+    }}"""
+    weight = table(4 * count, 8) / count**0.5
+    return parse(text, W=weight, **{f"T{i}": table(9, 4, seed=i) for i in names})
+
+
 def rows(count: int, seed: int = 0) -> dict[str, np.ndarray]:
     return {"x": np.random.default_rng(seed).normal(size=(count, WIDTH)).astype(np.float32)}

@@ -16,7 +16,7 @@ namespace dpiframe::cuda {
 // Any number of threads may use it at once. Nothing here waits for the device.
 class GraphCache {
  public:
-  // All that a graph depends on: the caller's stream, sizes, addresses.
+  // All that a graph depends on: sizes, addresses.
   using Key = std::vector<uintptr_t>;
 
   // Launches the graph of a key; false where there is none. Throws CudaError.

@@ -15,8 +15,8 @@ struct StreamSet {
   std::vector<cudaEvent_t> events;
 };
 
-// Sets of streams and events on a device. A set belongs to one stream of a caller, so that no other caller's work gets
-// between what a CUDA graph captures, and to one call at a time.
+// Sets of streams and events on a device. A set belongs to one stream of a caller, so that no other's work gets between
+// what that caller captures as a CUDA graph, and to one call at a time.
 class SideStreams {
  public:
   SideStreams(int device, size_t streams, size_t events) : device_(device), streams_(streams), events_(events) {}
