@@ -31,8 +31,9 @@ class AssignStreams(Pass):
     2. Branches that don't need each other (explicit and implicit modules, towers, experts; nested and more than two as
        well) have a stream of their own, 4 at most; the costly ones choose first, a branch stays on its predecessor's.
     3. Branches are launched alternately, an operator of each a round, the branch with more operators first.
-    Left alone: nodes that are not fused, a fused node that has no other beside it, and, unless a number of streams is
-    asked for, regions in which too little can run at the same time.
+    4. A region in which too little can run at the same time has one stream.
+
+    Left alone: nodes that are not fused, and a fused node that has no other beside it.
     """
 
     name = "assign_streams"
@@ -60,8 +61,7 @@ def _consider(graph: gs.Graph, bench: Workbench, nodes: list[gs.Node], report: P
     ]
     plan = schedule(tasks, bench.streams or MAX_STREAMS, bench.launch_order)
     if bench.streams == 0 and plan.makespan > (1 - LEAST_GAIN) * plan.serial:
-        report.refuse(node_label(nodes[0]), "too little of what follows can run at the same time")
-        return
+        plan = schedule(tasks, 1, bench.launch_order)
     try:
         _replace(graph, bench, nodes, plan, report)
     except PoolExhaustedError as error:
