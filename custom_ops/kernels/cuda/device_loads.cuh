@@ -51,6 +51,21 @@ __device__ __forceinline__ Record LoadRecord(const Record* record) {
   return value.record;
 }
 
+// A member of a record, in reads of 4 bytes.
+template <typename Member>
+__device__ __forceinline__ Member LoadPart(const Member* member) {
+  static_assert(sizeof(Member) % 4 == 0 && alignof(Member) >= 4);
+  union {
+    uint32_t parts[sizeof(Member) / 4];
+    Member member;
+  } value;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(Member) / 4); ++i) {
+    value.parts[i] = __ldg(reinterpret_cast<const uint32_t*>(member) + i);
+  }
+  return value.member;
+}
+
 // The bits of value `index` of a source, without a branch: values of 2, 4 and 8 bytes share one sequence of code.
 __device__ __forceinline__ uint64_t LoadBits(const char* source, int64_t index, Read read) {
   if (read == Read::kInt64 || read == Read::kFloat64) return LoadAs<uint64_t>(source + index * 8);

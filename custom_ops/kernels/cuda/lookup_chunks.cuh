@@ -132,10 +132,13 @@ __device__ __forceinline__ void FillPlainChunks(const LookupArguments& a, const 
   const ChunkPlace place = ChunkPlaceOf<kRowsPerThread, kBytes>(a, segment);
   if (place.row >= a.end_row) return;
   const Lookup chunk = LoadRecord(a.chunks + place.index);
+  const char* const source =
+      reinterpret_cast<const char*>(segment.source != 0 ? segment.source : words.values[chunk.facts.word()]);
+  char* const output_row = reinterpret_cast<char*>(segment.output) + place.row * segment.row_bytes;
   if (segment.read == Read::kInt64) {
-    FillPlain<kRows, kBytes, int64_t>(a, words, segment, chunk, place.index, place.row);
+    FillPlain<kRows, kBytes, int64_t>(a, segment, source, chunk, place.index, place.row, output_row, segment.row_bytes);
   } else {
-    FillPlain<kRows, kBytes, int32_t>(a, words, segment, chunk, place.index, place.row);
+    FillPlain<kRows, kBytes, int32_t>(a, segment, source, chunk, place.index, place.row, output_row, segment.row_bytes);
   }
 }
 

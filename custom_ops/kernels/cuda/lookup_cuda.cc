@@ -30,6 +30,8 @@ uint64_t RowsOf(ChunkKind kind, int rows_per_thread) {
 
 bool IsPlainPool(ChunkKind kind) { return kind == ChunkKind::kPlainPool16 || kind == ChunkKind::kPlainPoolElement; }
 
+bool IsTablePool(ChunkKind kind) { return kind == ChunkKind::kTablePool16 || kind == ChunkKind::kTablePoolElement; }
+
 bool IsPool(ChunkKind kind) { return kind == ChunkKind::kPool16 || kind == ChunkKind::kPoolElement; }
 
 bool IsBag(ChunkKind kind) { return kind == ChunkKind::kBag16 || kind == ChunkKind::kBagElement; }
@@ -125,6 +127,7 @@ void CudaLookup::Upload(void* memory) {
   // Kernels are loaded at their first use, which must not fall into the capture of a graph.
   for (const void* kernel :
        {PlainLookupKernelFor(1), PlainLookupKernelFor(4), PlainPoolKernelFor(plan_.element_bytes, plan_.short_pools),
+        TablePoolKernelFor(plan_.element_bytes, 1), TablePoolKernelFor(plan_.element_bytes, 4),
         LookupKernelFor(plan_.element_bytes), BagKernelFor(plan_.element_bytes)}) {
     cudaFuncAttributes attributes{};
     const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel);
@@ -204,13 +207,13 @@ int CudaLookup::PlainRows(const CudaLookupCall& call) const {
 }
 
 // Lanes for the terms of a chunk: as many as there are terms, while there are too few chunks to fill the GPU.
-uint32_t CudaLookup::LanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const {
+uint8_t CudaLookup::LanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const {
   uint64_t terms = segment.terms;
   for (const int source : segment.star_sources) {
     terms = std::max(terms, segment.terms + static_cast<uint64_t>(call.columns[source]));
   }
   const uint64_t items = uint64_t{segment.chunk_count} * static_cast<uint64_t>(call.rows);
-  uint32_t lanes_log2 = 0;
+  uint8_t lanes_log2 = 0;
   while (lanes_log2 < 5 && (uint64_t{1} << lanes_log2) < terms &&
          (items << (lanes_log2 + 1)) <= static_cast<uint64_t>(multiprocessors_) * 256) {
     ++lanes_log2;
@@ -219,12 +222,12 @@ uint32_t CudaLookup::LanesLog2(const SegmentPlan& segment, const CudaLookupCall&
 }
 
 // The same of a bag, by the mean length of bags: a lane has several terms on their way at a time.
-uint32_t CudaLookup::BagLanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const {
+uint8_t CudaLookup::BagLanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const {
   uint64_t ids = 0;
   for (const int list : segment.star_sources) ids = std::max(ids, static_cast<uint64_t>(call.columns[list]));
   const uint64_t mean = DivideUp<uint64_t>(ids, static_cast<uint64_t>(call.rows));
   const uint64_t items = uint64_t{segment.chunk_count} * static_cast<uint64_t>(call.rows);
-  uint32_t lanes_log2 = 0;
+  uint8_t lanes_log2 = 0;
   while (lanes_log2 < 5 && (uint64_t{kBagBatch} << lanes_log2) < mean &&
          (items << (lanes_log2 + 1)) <= static_cast<uint64_t>(multiprocessors_) * 512) {
     ++lanes_log2;
@@ -233,7 +236,7 @@ uint32_t CudaLookup::BagLanesLog2(const SegmentPlan& segment, const CudaLookupCa
 }
 
 // More rows a thread cost less for each, fewer make more threads, and don't wait for each other's bags.
-uint32_t CudaLookup::PoolRows(const SegmentPlan& segment, const CudaLookupCall& call) const {
+uint8_t CudaLookup::PoolRows(const SegmentPlan& segment, const CudaLookupCall& call) const {
   if (segment.ragged) return 1;
   const uint64_t items = uint64_t{segment.chunk_count} * static_cast<uint64_t>(call.rows);
   const uint64_t enough = static_cast<uint64_t>(multiprocessors_) * 512;
@@ -272,12 +275,15 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, const std::vector<Se
   arguments.aligned = IsAligned(call);
   arguments.segment_count = static_cast<uint32_t>(end - begin);
   const bool bags = IsBag(segments[begin].kind);
-  const bool plain = !plan_.has_general && arguments.aligned && words.memory == nullptr;
-  const int rows_per_thread = plain && !plan_.has_pools ? PlainRows(call) : kGeneralRows;
-  const void* const kernel = bags              ? BagKernelFor(plan_.element_bytes)
-                             : !plain          ? LookupKernelFor(plan_.element_bytes)
-                             : plan_.has_pools ? PlainPoolKernelFor(plan_.element_bytes, plan_.short_pools)
-                                               : PlainLookupKernelFor(rows_per_thread);
+  const bool both_pools = plan_.has_plain_pools && plan_.has_table_pools;
+  const bool plain = !plan_.has_general && !both_pools && arguments.aligned && words.memory == nullptr;
+  const int rows_per_thread = plain && !plan_.has_plain_pools ? PlainRows(call) : kGeneralRows;
+  const uint32_t element_bytes = plan_.element_bytes;
+  const void* const kernel = bags                    ? BagKernelFor(element_bytes)
+                             : !plain                ? LookupKernelFor(element_bytes)
+                             : plan_.has_plain_pools ? PlainPoolKernelFor(element_bytes, plan_.short_pools)
+                             : plan_.has_table_pools ? TablePoolKernelFor(element_bytes, rows_per_thread)
+                                                     : PlainLookupKernelFor(rows_per_thread);
   uint64_t widest = 1;  // threads that a row of some segment takes
   for (size_t i = begin; i < end; ++i) {
     const SegmentPlan& plan = segments[i];
@@ -291,12 +297,13 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, const std::vector<Se
     segment.source = plan.one_source && words.memory == nullptr ? words.values[plan.source_word] : 0;
     segment.output = reinterpret_cast<uint64_t>(call.outputs[plan.output]);
     segment.row_bytes = plan.row_bytes;
+    segment.pooling = plan.pooling;
     segment.lanes_log2 = !arguments.aligned  ? 0
                          : IsPool(plan.kind) ? LanesLog2(plan, call)
                          : bags              ? BagLanesLog2(plan, call)
                                              : 0;
     segment.pool_rows = IsPlainPool(plan.kind) ? PoolRows(plan, call) : 1;
-    segment.by_chunk_count = DivisorFor(plan.chunk_count);
+    segment.by_chunk_count = DivisorFor(IsTablePool(plan.kind) ? TablePoolTerms(plan.chunk_count) : plan.chunk_count);
     widest = std::max(widest, uint64_t{plan.chunk_count} << segment.lanes_log2);
   }
   const int64_t rows_at_once = static_cast<int64_t>(std::max<uint64_t>(1, kMaxThreads / widest));
@@ -308,6 +315,12 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, const std::vector<Se
     for (size_t i = begin; i < end; ++i) {
       Segment& segment = arguments.segments[i - begin];
       segment.first_block = blocks;
+      if (IsTablePool(segment.kind)) {
+        const uint32_t times = kBlockThreads / TablePoolTerms(segment.chunk_count);
+        const uint64_t block_rows = TablePoolRows(times, rows_per_thread);
+        blocks += static_cast<uint32_t>(DivideUp<uint64_t>(rows, block_rows));
+        continue;
+      }
       const uint64_t rows_each = bags || IsPool(segment.kind) ? 1
                                  : IsPlainPool(segment.kind)  ? segment.pool_rows
                                                               : RowsOf(segment.kind, rows_per_thread);

@@ -65,9 +65,9 @@ class CudaLookup {
   bool IsAligned(const CudaLookupCall& call) const;
   void FindSkippedPadding(const DeviceScope& scope);
   int PlainRows(const CudaLookupCall& call) const;
-  uint32_t PoolRows(const SegmentPlan& segment, const CudaLookupCall& call) const;
-  uint32_t LanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const;
-  uint32_t BagLanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const;
+  uint8_t PoolRows(const SegmentPlan& segment, const CudaLookupCall& call) const;
+  uint8_t LanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const;
+  uint8_t BagLanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const;
   void LaunchSegments(const CudaLookupCall& call, const std::vector<SegmentPlan>& segments, size_t begin, size_t end,
                       const Words& words, const Launcher& launcher) const;
 

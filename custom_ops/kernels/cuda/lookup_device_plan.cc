@@ -100,19 +100,14 @@ void LookupDevicePlanBuilder::AddBlocks() {
   }
 }
 
+// Pools of tables come first: they take longest.
 void LookupDevicePlanBuilder::AddSegments() {
-  for (const auto& [key, pieces] : pieces_) {
+  for (const TablePool& pool : table_pools_) {
     SegmentPlan segment{};
-    segment.source_word = pieces[0].lookup.facts.word();
-    segment.one_source = std::all_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
-      return piece.lookup.facts.word() == segment.source_word;
-    });
-    AddSegment(key, plan_.chunks.size(), pieces.size(), segment);
-    for (const Piece& piece : pieces) {
-      plan_.chunks.push_back(piece.lookup);
-      plan_.chunk_lines.push_back(piece.line);
-    }
+    segment.pooling = pool.pooling;
+    AddPieces(pool.key, pool.terms, segment);
   }
+  for (const auto& [key, pieces] : pieces_) AddPieces(key, pieces, {});
   for (const auto& [key, pieces] : plain_pool_pieces_) {
     SegmentPlan segment{};
     for (const PlainPool& pool : pieces) {
@@ -132,13 +127,26 @@ void LookupDevicePlanBuilder::AddSegments() {
   }
 }
 
+void LookupDevicePlanBuilder::AddPieces(const SegmentKey& key, const std::vector<Piece>& pieces, SegmentPlan segment) {
+  segment.source_word = pieces[0].lookup.facts.word();
+  segment.one_source = std::all_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
+    return piece.lookup.facts.word() == segment.source_word;
+  });
+  AddSegment(key, plan_.chunks.size(), pieces.size(), std::move(segment));
+  for (const Piece& piece : pieces) {
+    plan_.chunks.push_back(piece.lookup);
+    plan_.chunk_lines.push_back(piece.line);
+  }
+}
+
 void LookupDevicePlanBuilder::AddSegment(const SegmentKey& key, size_t first, size_t count, SegmentPlan segment) {
   segment = MadeSegment(key, first, count, std::move(segment));
   const ChunkKind kind = segment.kind;
   const bool general_rows = kind >= ChunkKind::kGeneral16 && kind <= ChunkKind::kGeneral2;
   const bool general_pools = kind == ChunkKind::kPool16 || kind == ChunkKind::kPoolElement;
   plan_.has_general |= general_rows || general_pools;
-  plan_.has_pools |= kind >= ChunkKind::kPool16;
+  plan_.has_plain_pools |= kind == ChunkKind::kPlainPool16 || kind == ChunkKind::kPlainPoolElement;
+  plan_.has_table_pools |= kind == ChunkKind::kTablePool16 || kind == ChunkKind::kTablePoolElement;
   plan_.segments.push_back(std::move(segment));
 }
 

@@ -17,8 +17,8 @@ struct ProgramTooLarge : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-// Chunks of one output and one kind; see Segment. Of pools: how many terms a chunk joins at most, `*` not counted, and
-// the sources whose columns count on top. Of bags: the lists.
+// Chunks of one output and one kind; see Segment. Of general pools: how many terms a chunk joins at most, `*` not
+// counted, and the sources whose columns count on top. Of bags: the lists.
 struct SegmentPlan {
   ChunkKind kind;
   Read read;
@@ -30,6 +30,7 @@ struct SegmentPlan {
   uint64_t row_bytes;
   uint32_t source_word = 0;  // of plain chunks: that of all
   bool one_source = false;
+  Pooling pooling{};    // of a pool of tables
   bool ragged = false;  // plain pools of which each may end at a place of its own, in padding
   uint64_t terms = 0;
   std::vector<int> star_sources;
@@ -66,7 +67,8 @@ struct LookupDevicePlan {
   size_t line_count = 0;
   bool clamp = false;
   bool has_general = false;  // chunks or pools that are not plain
-  bool has_pools = false;
+  bool has_plain_pools = false;
+  bool has_table_pools = false;
   bool short_pools = true;  // no plain pool has more than kShortPool terms
 };
 

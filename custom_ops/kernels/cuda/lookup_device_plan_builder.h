@@ -42,6 +42,12 @@ class LookupDevicePlanBuilder {
   };
   // Output, kind, and what a plain segment's chunks have in common.
   using SegmentKey = std::tuple<int, ChunkKind, Read, bool, bool>;
+  // A chunk of a pool of tables.
+  struct TablePool {
+    SegmentKey key;
+    Pooling pooling;
+    std::vector<Piece> terms;
+  };
 
   uint32_t ElementBytes() const { return type_ == ElementType::kFloat16 ? 2 : 4; }
   uint64_t RowBytes(int output) const {
@@ -54,6 +60,7 @@ class LookupDevicePlanBuilder {
   void AssignWords();
   void AddBlocks();
   void AddSegments();
+  void AddPieces(const SegmentKey& key, const std::vector<Piece>& pieces, SegmentPlan segment);
   void AddSegment(const SegmentKey& key, size_t first, size_t count, SegmentPlan segment);
   SegmentPlan MadeSegment(const SegmentKey& key, size_t first, size_t count, SegmentPlan segment) const;
 
@@ -66,10 +73,13 @@ class LookupDevicePlanBuilder {
 
   std::vector<PoolPiece> CutPool(const ProgramBlock& block);
   void AddPool(const ProgramBlock& block, uint32_t line);
-  void AddPlainPool(const ProgramBlock& block, uint32_t line, const Pooling& pooling, const TermRun& run,
-                    const Lookup& lookup);
+  void AddPlainPool(const ProgramBlock& block, uint32_t line, const Pooling& pooling,
+                    const std::vector<PoolPiece>& pieces, const TermRun& run, const Lookup& lookup);
+  bool IsTablePool(const ProgramBlock& block, const std::vector<PoolPiece>& pieces);
+  void AddTablePool(const ProgramBlock& block, uint32_t line, const Pooling& pooling,
+                    const std::vector<PoolPiece>& pieces);
   void AddGeneralPool(const ProgramBlock& block, uint32_t line, const Pooling& pooling,
-                      const std::vector<TermRun>& runs);
+                      const std::vector<PoolPiece>& pieces, const std::vector<TermRun>& runs);
   void AddToGroup(const Pool& pool, const TermRun& run, bool star);
   Weight MakeWeight(const ProgramTerm& term, const TermRun& run);
   void SetWeightSource(int source, int64_t column, Weight* weight) const;
@@ -82,6 +92,7 @@ class LookupDevicePlanBuilder {
   const std::vector<const void*>& tables_;
   LookupDevicePlan plan_;
   std::map<SegmentKey, std::vector<Piece>> pieces_;
+  std::vector<TablePool> table_pools_;
   std::map<SegmentKey, std::vector<PlainPool>> plain_pool_pieces_;
   std::map<SegmentKey, std::vector<PoolChunk>> pool_pieces_;
   std::map<SegmentKey, SegmentPlan> pool_terms_;

@@ -7,6 +7,8 @@
 namespace dpiframe::cuda {
 namespace {
 
+constexpr size_t kMaxTablePools = kMaxSegments / 2;  // each is a segment, for which a launch has little room
+
 // Whether the weight of each term of a run compares the term's own id.
 bool ComparesOwnId(const ProgramTerm& term, const TermRun& run) {
   return term.weight.id == term.id && (run.count == 1 || run.weight_column_step == 1);
@@ -55,22 +57,66 @@ void LookupDevicePlanBuilder::AddPool(const ProgramBlock& block, uint32_t line) 
   pooling.rule = RuleOf(block.op);
   pooling.x = block.x;
   for (const ProgramTerm& term : block.terms) pooling.weighted |= term.weight.kind != WeightKind::kOne;
+  const std::vector<PoolPiece> pieces = CutPool(block);
   const std::vector<TermRun> runs = FindRuns(program_, block.terms);
   const ProgramTerm& first = block.terms[runs[0].first];
   const Lookup lookup = MakeLookup(first);
   if (runs.size() == 1 && IsPlainRun(lookup, first, runs[0])) {
-    AddPlainPool(block, line, pooling, runs[0], lookup);
+    AddPlainPool(block, line, pooling, pieces, runs[0], lookup);
+  } else if (IsTablePool(block, pieces)) {
+    AddTablePool(block, line, pooling, pieces);
   } else {
-    AddGeneralPool(block, line, pooling, runs);
+    AddGeneralPool(block, line, pooling, pieces, runs);
+  }
+}
+
+bool LookupDevicePlanBuilder::IsTablePool(const ProgramBlock& block, const std::vector<PoolPiece>& pieces) {
+  if (block.terms.size() < 2 || static_cast<uint64_t>(block.width) * ElementBytes() > kChunkBytes ||
+      table_pools_.size() + pieces.size() > kMaxTablePools) {
+    return false;
+  }
+  const auto key_of = [&](const ProgramTerm& term) {
+    SegmentKey key = RowKey(block.output, term.id, MakeLookup(term), pieces[0].bytes);
+    std::get<4>(key) = false;  // a number may be added to some ids alone
+    return key;
+  };
+  const SegmentKey key = key_of(block.terms[0]);
+  return std::get<1>(key) < ChunkKind::kGeneral16 &&
+         std::all_of(
+             block.terms.begin(), block.terms.end(),
+             [&](const ProgramTerm& term) {
+               return !term.id.is_star() && term.weight.kind == WeightKind::kOne && key_of(term) == key;
+             });
+}
+
+void LookupDevicePlanBuilder::AddTablePool(const ProgramBlock& block, uint32_t line, const Pooling& pooling,
+                                           const std::vector<PoolPiece>& pieces) {
+  for (const auto& [bytes, done, place] : pieces) {
+    TablePool pool{{}, pooling, {}};
+    bool shifted = false;
+    for (size_t i = 0; i < block.terms.size(); ++i) {
+      const ProgramTerm& term = block.terms[i];
+      Lookup lookup = MakeLookup(term);
+      pool.key = RowKey(block.output, term.id, lookup, bytes);
+      shifted |= std::get<4>(pool.key);
+      lookup.base.bits += done;
+      lookup.facts = lookup.facts.With(Facts::kCountingBit, done == 0);
+      lookup.extra = place;
+      pool.terms.push_back({lookup, line + static_cast<uint32_t>(i)});
+    }
+    std::get<1>(pool.key) = bytes == kChunkBytes ? ChunkKind::kTablePool16 : ChunkKind::kTablePoolElement;
+    std::get<4>(pool.key) = shifted;
+    table_pools_.push_back(std::move(pool));
   }
 }
 
 void LookupDevicePlanBuilder::AddPlainPool(const ProgramBlock& block, uint32_t line, const Pooling& pooling,
-                                           const TermRun& run, const Lookup& lookup) {
+                                           const std::vector<PoolPiece>& pieces, const TermRun& run,
+                                           const Lookup& lookup) {
   const ProgramTerm& term = block.terms[0];
   const Mask mask = term.weight.kind == WeightKind::kNotEqual ? Mask::kZeroWeight : Mask::kNone;
   const PlainPool pool{lookup, term.weight.number, CountOf(run), line, pooling, mask, term.id.is_star() ? 0u : 1u};
-  for (const auto& [bytes, done, place] : CutPool(block)) {
+  for (const auto& [bytes, done, place] : pieces) {
     const ChunkKind kind = bytes == kChunkBytes ? ChunkKind::kPlainPool16 : ChunkKind::kPlainPoolElement;
     PlainPool chunk = pool;
     chunk.lookup.base.bits += done;
@@ -81,7 +127,7 @@ void LookupDevicePlanBuilder::AddPlainPool(const ProgramBlock& block, uint32_t l
 }
 
 void LookupDevicePlanBuilder::AddGeneralPool(const ProgramBlock& block, uint32_t line, const Pooling& pooling,
-                                             const std::vector<TermRun>& runs) {
+                                             const std::vector<PoolPiece>& pieces, const std::vector<TermRun>& runs) {
   Pool pool{static_cast<uint32_t>(plan_.groups.size()), 0, pooling};
   SegmentPlan terms{};
   for (const TermRun& run : runs) {
@@ -97,7 +143,7 @@ void LookupDevicePlanBuilder::AddGeneralPool(const ProgramBlock& block, uint32_t
   pool.group_count = static_cast<uint32_t>(plan_.groups.size()) - pool.first_group;
   const uint32_t number = static_cast<uint32_t>(plan_.pools.size());
   plan_.pools.push_back(pool);
-  for (const auto& [bytes, done, place] : CutPool(block)) {
+  for (const auto& [bytes, done, place] : pieces) {
     const ChunkKind kind = bytes == kChunkBytes ? ChunkKind::kPool16 : ChunkKind::kPoolElement;
     const SegmentKey key{block.output, kind, Read::kInt32, false, false};
     pool_pieces_[key].push_back({number, static_cast<uint32_t>(done), place, done == 0 ? 1u : 0u});

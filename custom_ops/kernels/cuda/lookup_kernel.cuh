@@ -5,6 +5,7 @@
 #include "lookup_plain_pools.cuh"
 #include "lookup_pools.cuh"
 #include "lookup_records.h"
+#include "lookup_table_pools.cuh"
 
 namespace dpiframe::cuda {
 
@@ -45,8 +46,23 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
   FillPlainSegment<kRows>(a, words, SegmentOfBlock(a));
 }
 
-// The same and plain pools. Element: the type of tables. 3 blocks a multiprocessor keep up to 96 KB of loads in flight;
-// short pools keep the totals of 4 rows beside, for which 3 blocks have too few registers.
+// The same and pools of tables. Element: the type of tables.
+template <int kRows, typename Element>
+__global__ void __launch_bounds__(kBlockThreads, 4)
+    TablePoolKernel(const __grid_constant__ LookupArguments a, const __grid_constant__ Words words) {
+  __shared__ Vector<16> memory[TablePoolValues(kRows)];
+  const Segment& segment = SegmentOfBlock(a);
+  if (segment.kind == ChunkKind::kTablePool16) {
+    return FillTablePool<kRows, true, Element, 16>(a, words, segment, memory);
+  }
+  if (segment.kind == ChunkKind::kTablePoolElement) {
+    return FillTablePool<kRows, true, Element, sizeof(Element)>(a, words, segment, memory);
+  }
+  FillPlainSegment<kRows>(a, words, segment);
+}
+
+// Plain chunks, copies and plain pools. Element: the type of tables. 3 blocks a multiprocessor keep up to 96 KB of
+// loads in flight; short pools keep the totals of 4 rows beside, for which 3 blocks have too few registers.
 template <int kRows, typename Element, bool kShort>
 __global__ void __launch_bounds__(kBlockThreads, kShort ? 2 : 3)
     PlainPoolKernel(const __grid_constant__ LookupArguments a, const __grid_constant__ Words words) {
@@ -78,7 +94,14 @@ __device__ __forceinline__ void FillAnyChunks(const LookupArguments& a, const Wo
 template <int kRows, typename Element>
 __global__ void __launch_bounds__(kBlockThreads, 2)
     LookupKernel(const __grid_constant__ LookupArguments a, const __grid_constant__ Words words) {
+  __shared__ Vector<16> memory[TablePoolValues(kRows)];
   const Segment& segment = SegmentOfBlock(a);
+  if (segment.kind == ChunkKind::kTablePool16) {
+    return FillTablePool<kRows, false, Element, 16>(a, words, segment, memory);
+  }
+  if (segment.kind == ChunkKind::kTablePoolElement) {
+    return FillTablePool<kRows, false, Element, sizeof(Element)>(a, words, segment, memory);
+  }
   if (segment.kind == ChunkKind::kPool16) return FillPools<Element, 16>(a, words, segment);
   if (segment.kind == ChunkKind::kPoolElement) return FillPools<Element, sizeof(Element)>(a, words, segment);
   if (segment.kind == ChunkKind::kPlainPool16) return FillPlainPools<false, Element, 16>(a, words, segment);

@@ -16,11 +16,21 @@ const void* PoolKernelFor(uint32_t element_bytes) {
   return reinterpret_cast<const void*>(&PlainPoolKernel<kGeneralRows, __half, kShort>);
 }
 
+template <int kRows>
+const void* TablePoolKernelOf(uint32_t element_bytes) {
+  if (element_bytes == 4) return reinterpret_cast<const void*>(&TablePoolKernel<kRows, float>);
+  return reinterpret_cast<const void*>(&TablePoolKernel<kRows, __half>);
+}
+
 }  // namespace
 
 const void* PlainLookupKernelFor(int rows) {
   if (rows == 1) return reinterpret_cast<const void*>(&PlainLookupKernel<1>);
   return reinterpret_cast<const void*>(&PlainLookupKernel<4>);
+}
+
+const void* TablePoolKernelFor(uint32_t element_bytes, int rows) {
+  return rows == 1 ? TablePoolKernelOf<1>(element_bytes) : TablePoolKernelOf<4>(element_bytes);
 }
 
 const void* PlainPoolKernelFor(uint32_t element_bytes, bool short_pools) {

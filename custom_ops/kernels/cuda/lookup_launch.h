@@ -14,8 +14,11 @@ constexpr int kGeneralRows = 4;
 // The kernel for plain chunks and copies whose threads fill `rows` rows of a chunk of 16 bytes: 1 or 4.
 const void* PlainLookupKernelFor(int rows);
 
-// The kernel for these and plain pools, of kShortPool terms at most or of any number, for tables of elements of 2 or 4
-// bytes.
+// The same for these and pools of tables, whose elements have 2 or 4 bytes.
+const void* TablePoolKernelFor(uint32_t element_bytes, int rows);
+
+// The kernel for plain chunks, copies and plain pools, of kShortPool terms at most or of any number, for tables of
+// elements of 2 or 4 bytes.
 const void* PlainPoolKernelFor(uint32_t element_bytes, bool short_pools);
 
 // The kernel for everything, for tables of elements of 2 or 4 bytes.

@@ -61,25 +61,24 @@ __device__ __forceinline__ void FillPlainRows(const LookupArguments& a, const Lo
   for (int u = 0; u < kRows; ++u) *reinterpret_cast<Vector<kBytes>*>(output + u * row_bytes) = values[u];
 }
 
+// The chunk in rows [row, row + kRows), as far as there are any; its places lie in rows row_bytes apart.
 template <int kRows, int kBytes, typename Id>
-__device__ __forceinline__ void FillPlain(const LookupArguments& a, const Words& words, const Segment& segment,
-                                          const Lookup& chunk, uint32_t index, int64_t row) {
+__device__ __forceinline__ void FillPlain(const LookupArguments& a, const Segment& segment, const char* source,
+                                          const Lookup& chunk, uint32_t index, int64_t row, char* output_row,
+                                          uint64_t row_bytes) {
   const int64_t shift = segment.shifted ? a.steps[a.chunk_lines[index]].add : 0;
-  const char* const source =
-      reinterpret_cast<const char*>(segment.source != 0 ? segment.source : words.values[chunk.facts.word()]);
   const int64_t first = segment.column_layout ? chunk.column * a.rows + row : row * chunk.columns + chunk.column;
   const int64_t id_step = (segment.column_layout ? 1 : int64_t{chunk.columns}) * static_cast<int64_t>(sizeof(Id));
   const char* first_id = source + first * static_cast<int64_t>(sizeof(Id));
-  char* output_row = reinterpret_cast<char*>(segment.output) + row * segment.row_bytes;
   if (row + kRows <= a.end_row) {
-    FillPlainRows<kRows, kBytes, Id>(a, chunk, index, first_id, id_step, shift, output_row, segment.row_bytes);
+    FillPlainRows<kRows, kBytes, Id>(a, chunk, index, first_id, id_step, shift, output_row, row_bytes);
     return;
   }
 #pragma unroll 1
   for (; row < a.end_row; ++row) {
-    FillPlainRows<1, kBytes, Id>(a, chunk, index, first_id, id_step, shift, output_row, segment.row_bytes);
+    FillPlainRows<1, kBytes, Id>(a, chunk, index, first_id, id_step, shift, output_row, row_bytes);
     first_id += id_step;
-    output_row += segment.row_bytes;
+    output_row += row_bytes;
   }
 }
 

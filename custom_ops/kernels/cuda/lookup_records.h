@@ -170,7 +170,8 @@ struct alignas(16) BagChunk {
 };
 
 // A plain chunk looks a row up in a table with a fixed address and at most 2^32 rows, by an int32 or int64 to which a
-// number may be added; any other looked-up row is a general one.
+// number may be added; any other looked-up row is a general one. A pool of tables is one whose terms, two or more, are
+// plain chunks.
 enum class ChunkKind : uint32_t {
   kPlain16,
   kPlain8,
@@ -188,6 +189,8 @@ enum class ChunkKind : uint32_t {
   kPoolElement,
   kPlainPool16,
   kPlainPoolElement,
+  kTablePool16,
+  kTablePoolElement,
   kBag16,
   kBagElement
 };
@@ -201,19 +204,31 @@ struct Divisor {
   uint32_t shift;
 };
 
-// Chunks of one output and one kind; blocks of threads from first_block on fill them.
+// Terms of a pool of tables that a block looks up at a time, each thread one of them for as many rows as a thread fills
+// of a chunk; and for how many rows, given how many times its threads hold the terms.
+constexpr DPIFRAME_BOTH uint32_t TablePoolTerms(uint32_t terms) {
+  return terms < kBlockThreads ? terms : kBlockThreads;
+}
+constexpr DPIFRAME_BOTH uint32_t TablePoolRows(uint32_t times, int rows_per_thread) {
+  const uint32_t rows = times * static_cast<uint32_t>(rows_per_thread);
+  return rows < kBlockThreads ? rows : kBlockThreads;
+}
+
+// Chunks of one output and one kind; blocks of threads from first_block on fill them. Of a pool of tables: the terms of
+// one chunk.
 struct Segment {
   uint32_t first_block;
   ChunkKind kind;
   uint32_t first_chunk;
   uint32_t chunk_count;
-  Divisor by_chunk_count;
-  uint32_t lanes_log2;  // of pools and bags: how many threads share the terms of a chunk
-  uint32_t pool_rows;   // of plain pools: for how many rows a thread fills a chunk, 4 at most
-  Read read;            // of plain chunks and pools: that of all
-  bool column_layout;   // of plain chunks: that of all sources
-  bool shifted;         // of plain chunks: whether numbers are added to the ids
-  uint64_t source;      // of plain chunks: that of all, 0 where they have several
+  Divisor by_chunk_count;  // of a pool of tables: by how many of them a block looks up at a time
+  uint8_t lanes_log2;      // of pools and bags: how many threads share the terms of a chunk
+  uint8_t pool_rows;       // of plain pools: for how many rows a thread fills a chunk, 4 at most
+  Read read;               // of plain chunks and pools: that of all
+  bool column_layout;      // of plain chunks: that of all sources
+  bool shifted;            // of plain chunks: whether numbers are added to the ids
+  Pooling pooling;         // of a pool of tables
+  uint64_t source;         // of plain chunks: that of all, 0 where they have several
   uint64_t output;
   uint64_t row_bytes;
 };

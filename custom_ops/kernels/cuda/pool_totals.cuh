@@ -76,6 +76,19 @@ class Totals {
     }
   }
 
+  // A row of weight 1 joins a sum or mean; SetWeights gives all their weights later.
+  __device__ __forceinline__ void Add(const Vector<kBytes>& row) {
+    float values[kCount];
+    Elements<Element>::template Unpack<kBytes>(row, values);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) values_[k] = __fadd_rn(values_[k], values[k]);
+  }
+
+  // So many ones; a sum of them stays at 2^24 in float32.
+  __device__ __forceinline__ void SetWeights(uint32_t ones) {
+    weight_ = static_cast<float>(ones < (1u << 24) ? ones : 1u << 24);
+  }
+
   // What a bag gives: its sum divided by a number, or one value for all elements.
   __device__ __forceinline__ void DivideBy(float divisor) {
 #pragma unroll
