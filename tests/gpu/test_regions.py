@@ -116,6 +116,7 @@ def test_sixteen_threads() -> None:
     assert not wrong
 
 
+@pytest.mark.skipif(CHECKED, reason="memcheck doesn't end, whether with graphs or without")
 def test_threads_on_one_stream() -> None:
     """One makes a graph while others put their work on the side streams of the same stream."""
     model = towers(3, 3)
@@ -127,7 +128,7 @@ def test_threads_on_one_stream() -> None:
         try:
             given = ort.OrtValue.ortvalue_from_numpy(rows(count, count)["x"], "cuda", 0)
             empty = np.full((count, 3 * WIDTH), np.nan, np.float32)
-            for _ in range(2 if CHECKED else 20):  # outputs at new addresses, each with a graph
+            for _ in range(20):  # outputs at new addresses, each with a graph
                 taken = ort.OrtValue.ortvalue_from_numpy(empty, "cuda", 0)
                 binding = runner.io_binding()
                 binding.bind_ortvalue_input("x", given)
