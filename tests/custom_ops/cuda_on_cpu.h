@@ -94,6 +94,9 @@ inline void Run(unsigned blocks, unsigned block_threads, void (*body)(const void
 
 }  // namespace cuda_on_cpu
 
+// As instructions give it that flush to zero.
+inline float Flushed(float value) { return std::fabs(value) < 1.17549435e-38f ? std::copysign(0.0f, value) : value; }
+
 inline void __syncthreads() { cuda_on_cpu::Wait(); }
 inline void __syncwarp() { cuda_on_cpu::Wait(); }
 

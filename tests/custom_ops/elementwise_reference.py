@@ -27,6 +27,8 @@ Array = np.ndarray
 WIDER = {"f16": np.float64, "f32": np.float64, "f64": np.longdouble}
 ULPS = 2
 """By which a kernel's exp, tanh, ... may differ from the exact value."""
+FLUSHED = ("sigmoid", "f32")
+"""Results below the smallest normal number may be zero."""
 SUM_ERROR = {"f16": 2.0**-10, "f32": 2.0**-22, "f64": 2.0**-50}
 """By which a kernel's sum may differ from the exact one, as a part of the sum of magnitudes."""
 
@@ -107,6 +109,7 @@ class _Interpreter:
         self.noise = None if noise is None else np.random.default_rng(noise)
         # half of the runs leave some values as they are, so that those behind them are disturbed alone
         self.amounts = [-1, -0.5, 0.5, 1] + [0, 0] * ((noise or 0) % 2)
+        self.flushes = (noise or 0) % 3 == 1
         self.anything = 0.0 if noise is None else (np.nan, 0.0, np.inf, -np.inf)[noise % 4]
         self.rows = self.row_axes(inputs)
         self.values: list[Array] = []
@@ -183,6 +186,8 @@ class _Interpreter:
         if self.noise is not None and result.dtype.kind == "f":
             if not operator.exact:
                 result = self.disturb(result, ULPS * np.spacing(np.abs(result)))
+                if self.flushes and (line.name, line.type) == FLUSHED:
+                    result = np.where(result < np.finfo(result.dtype).tiny, 0, result).astype(result.dtype)
             elif line.name in ZERO_OF_EITHER_SIGN:
                 result = self.disturb_zeros(result)
         shape = np.broadcast_shapes(result.shape, (*(1,) * rows, *line.sizes))

@@ -18,7 +18,8 @@ SHIM = Path(__file__).with_name("cuda_on_cpu.h")
 ASSEMBLY = {
     'asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));': "value = BitCast<_Float16>(bits);",
     'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));': "bits = BitCast<unsigned short>(_Float16(value));",
-    'asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(guess) : "f"(x));': "guess = 1.0f / x;",
+    'asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(guess) : "f"(x));': "guess = Flushed(1.0f / x);",
+    'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(power));': "e = Flushed(exp2f(power));",
     'asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(value));': "bits = BitCast<unsigned short>(_Float16(value));",
 }
 RUN = """

@@ -115,6 +115,12 @@ def test_loads_stand_in_front() -> None:
     assert body.index("ReadInput<4>(in1") < body.index("OpTanh")
 
 
+def test_small_sigmoids_keep_their_digits(tmp_path: Path) -> None:
+    text = "elementwise 1\nrows 1\ninput f32 x 8\nsigmoid f32 8 : 0\noutput 1\n"
+    x = np.append(np.linspace(-120, 120, 8000), [np.nan, np.inf, -np.inf, 0, -0.0, 3e38, -3e38, 1e-40])
+    check(Case(text, [x.astype(np.float32).reshape(-1, 8)]), tmp_path, 0)
+
+
 def test_runs_of_whole_rows_are_read_without_a_division() -> None:
     text = "elementwise 1\nrows 1\ninput f32 x 24\ninput f32 - 24\nadd f32 24 : 0 1\noutput 2\n"
     body = kernels.print_elementwise(text).split('extern "C"')[1]

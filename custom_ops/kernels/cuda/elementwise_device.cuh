@@ -156,6 +156,18 @@ template <typename T>
 __device__ __forceinline__ T Max(T x, T y) {
   return x > y || x != x ? x : y;
 }
+#if __CUDA_ARCH__ >= 800
+__device__ __forceinline__ float Min(float x, float y) {
+  float smaller;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(smaller) : "f"(x), "f"(y));
+  return smaller;
+}
+__device__ __forceinline__ float Max(float x, float y) {
+  float larger;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(x), "f"(y));
+  return larger;
+}
+#endif
 template <typename T>
 __device__ __forceinline__ T Sign(T x) {
   return x > T(0) ? T(1) : x < T(0) ? T(-1) : x != x ? x : T(0);
@@ -200,12 +212,18 @@ __device__ __forceinline__ float PlainQuotient(float x, float y, float reciproca
   return fmaf(reciprocal, fmaf(-y, guess, x), guess);
 }
 
-// exp(-|x|) never overflows, so that small results keep their digits.
+// Results below the smallest normal number become zero: exponents that are too large for an exponential are replaced by
+// one that is large enough for that.
 __device__ __forceinline__ float Sigmoid(float x) {
-  const float e = expf(-fabsf(x));
-  const float upper = PlainReciprocal(1.0f + e);
-  return x < 0.0f ? e * upper : upper;
+  const float exponent = Max(Min(-x, 88.7f), -88.7f);
+  const float power = exponent * 1.44269504f;  // of two
+  // What rounding the power left out is so small that its exponential is 1 more.
+  const float left = fmaf(power, 1.90465421e-9f, fmaf(power, -0.693147182f, exponent));
+  float e;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(power));
+  return PlainReciprocal(e + fmaf(e, left, 1.0f));
 }
+// exp(-|x|) never overflows, so that small results keep their digits.
 __device__ __forceinline__ double Sigmoid(double x) {
   const double e = exp(-fabs(x));
   return (x < 0.0 ? e : 1.0) / (1.0 + e);

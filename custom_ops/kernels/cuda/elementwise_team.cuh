@@ -64,7 +64,7 @@ __device__ __forceinline__ unsigned Skewed(unsigned i) {
 
 // Neither zero nor far from 1.
 __device__ __forceinline__ bool IsPlain(float x) {
-  return ((static_cast<unsigned>(__float_as_int(x)) >> 23 & 0xffu) - 64u) < 126u;
+  return static_cast<unsigned>(__float_as_int(x)) * 2u - (64u << 24) < 126u << 24;
 }
 static __device__ __noinline__ float Quotient(float x, float y) { return x / y; }
 
