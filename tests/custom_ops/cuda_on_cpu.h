@@ -109,15 +109,6 @@ T __shfl_xor_sync(unsigned, T value, int distance) {
   return value;
 }
 
-template <typename T>
-T __ldg(const T* from) {
-  if (reinterpret_cast<unsigned long>(from) % alignof(T) != 0) {
-    std::fprintf(stderr, "a read that is not aligned\n");
-    std::abort();
-  }
-  return *from;
-}
-
 inline unsigned min(unsigned x, unsigned y) { return x < y ? x : y; }
 
 template <typename To, typename From>

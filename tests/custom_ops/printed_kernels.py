@@ -46,6 +46,8 @@ def compile_for_cpu(source: str, folder: Path, name: str) -> ctypes.CDLL:
     path.write_text(for_cpu(source))
     library = folder / f"{name}.so"
     flags = ["-std=c++17", "-O1", "-ffp-contract=off", "-fwrapv", "-w", "-shared", "-fPIC", "-Wl,-Bsymbolic"]
+    # an address that suits no access of several elements ends the process
+    flags += ["-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"]
     done = subprocess.run(["g++", *flags, "-o", str(library), str(path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return ctypes.CDLL(str(library))

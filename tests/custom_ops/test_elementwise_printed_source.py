@@ -115,6 +115,16 @@ def test_loads_stand_in_front() -> None:
     assert body.index("ReadInput<4>(in1") < body.index("OpTanh")
 
 
+@pytest.mark.parametrize("text", [CROSS, "elementwise 1\nrows 1\ninput f32 x 8\nneg f32 8 : 0\noutput 1\n"])
+def test_nothing_is_read_before_earlier_kernels_are_done(text: str) -> None:
+    """Nor through the cache for what nothing writes while a kernel runs."""
+    source = kernels.print_elementwise(text)
+    body = source.split('extern "C"')[1]
+    waits = body.index("WaitForEarlierKernels();")
+    assert all(waits < body.index(access) for access in ("ReadInput<", "Write("))
+    assert "__ldg" not in source
+
+
 def test_small_sigmoids_keep_their_digits(tmp_path: Path) -> None:
     text = "elementwise 1\nrows 1\ninput f32 x 8\nsigmoid f32 8 : 0\noutput 1\n"
     x = np.append(np.linspace(-120, 120, 8000), [np.nan, np.inf, -np.inf, 0, -0.0, 3e38, -3e38, 1e-40])

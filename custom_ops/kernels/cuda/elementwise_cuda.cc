@@ -67,9 +67,9 @@ ElementwiseLaunch CudaElementwise::Plan(const ElementwiseCall& call) const {
       CheckAddresses(call);
       variant = &any_;
     }
-    launch.kernel = variant->future.get();
+    launch.printed = variant->future.get();
   }
-  if (launch.kernel == nullptr) {
+  if (launch.printed.kernel == nullptr) {
     CheckAddresses(call);
     launch.interpreter_blocks = interpreter_.BlocksFor(call.rows(), multiprocessors_);
     launch.scratch_bytes = interpreter_.ScratchBytes(launch.interpreter_blocks);
@@ -106,7 +106,7 @@ void CudaElementwise::FillWords(const ElementwiseCall& call, int64_t first_row, 
 void CudaElementwise::Launch(const ElementwiseCall& call, const ElementwiseLaunch& launch, void* scratch,
                              const Launcher& launcher) const {
   if (call.rows() == 0) return;
-  if (launch.kernel == nullptr) {
+  if (launch.printed.kernel == nullptr) {
     interpreter_.Launch(call.rows(), call.row_axes[1], call.inputs, call.outputs, scratch, launch.interpreter_blocks,
                         launcher);
     return;
@@ -119,10 +119,11 @@ void CudaElementwise::Launch(const ElementwiseCall& call, const ElementwiseLaunc
 
 void CudaElementwise::LaunchRows(const ElementwiseCall& call, const ElementwiseLaunch& launch, int64_t first_row,
                                  int64_t rows, void* scratch, const Launcher& launcher) const {
+  const LoadedKernel& printed = launch.printed;
   const Grid grid = GridFor(schedule_, rows, multiprocessors_);
+  const LaunchShape shape{dim3(grid.blocks), dim3(grid.threads), grid.shared_bytes, 1, printed.waits};
   const auto run = [&](void* parameter) {
-    const void* const kernel = reinterpret_cast<const void*>(launch.kernel);
-    CheckCuda(launcher.Launch(kernel, {dim3(grid.blocks), dim3(grid.threads), grid.shared_bytes}, &parameter),
+    CheckCuda(launcher.Launch(reinterpret_cast<const void*>(printed.kernel), shape, &parameter),
               "the elementwise kernel can't be launched");
   };
   if (words_.count <= kMaxParameterWords) {

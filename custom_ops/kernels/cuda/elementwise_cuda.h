@@ -35,7 +35,7 @@ struct ElementwiseCall {
 
 // How one call runs.
 struct ElementwiseLaunch {
-  cudaKernel_t kernel = nullptr;  // null: the interpreter
+  LoadedKernel printed;  // none: the interpreter
   unsigned interpreter_blocks = 0;
   size_t scratch_bytes = 0;  // the call's until its work is done
 };
@@ -63,7 +63,7 @@ class CudaElementwise {
               const Launcher& launcher) const;
 
   // Waits, and says whether a printed kernel is there.
-  bool is_compiled() const { return aligned_.future.valid() && aligned_.future.get() != nullptr; }
+  bool is_compiled() const { return aligned_.future.valid() && aligned_.future.get().kernel != nullptr; }
 
  private:
   // With accesses of several elements, or of one, which suit all addresses.

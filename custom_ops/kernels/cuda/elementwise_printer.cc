@@ -42,6 +42,8 @@ class Printer {
     body_.Open("extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", 1) " +
                kElementwiseKernelName + "(" +
                (by_table ? "const Arguments* table)" : "const __grid_constant__ Arguments a)"));
+    body_.Line("LetLaterKernelsStart();");
+    if (schedule_.lanes > 0 || by_table) body_.Line("WaitForEarlierKernels();");
     if (by_table) body_.Line("const Arguments& a = *table;");
     if (schedule_.lanes > 0) {
       PrintTeams();
@@ -109,6 +111,8 @@ class Printer {
       body_.Line("const unsigned row = n / " + units + ";");
       body_.Line("const unsigned u = n % " + units + ";");
       PrintRow();
+      // Threads without a run needn't wait: the kernel isn't done before the others are.
+      body_.Line("WaitForEarlierKernels();");
       stages_.PrintRun(stage);
       body_.Line("return;");
       body_.Close();

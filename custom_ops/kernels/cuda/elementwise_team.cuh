@@ -31,7 +31,20 @@ struct WordOf<1> {
   using Type = unsigned char;
 };
 
-// Inputs are not written while a kernel runs, so they may come through the read-only cache.
+// A kernel may start while earlier ones of its stream still run, which hides how long a start takes: it says that the
+// next one may, and waits for the earlier ones before it touches memory.
+__device__ __forceinline__ void LetLaterKernelsStart() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void WaitForEarlierKernels() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Not through the cache for what nothing writes as long as a kernel runs: an earlier one may still do.
 template <int kCount, typename S>
 __device__ __forceinline__ Pack<S, kCount> ReadInput(const S* from) {
   using Word = typename WordOf<(sizeof(S) * kCount < 16 ? int(sizeof(S)) * kCount : 16)>::Type;
@@ -41,7 +54,7 @@ __device__ __forceinline__ Pack<S, kCount> ReadInput(const S* from) {
     Pack<S, kCount> pack;
   } value;
 #pragma unroll
-  for (int i = 0; i < kWords; ++i) value.words[i] = __ldg(reinterpret_cast<const Word*>(from) + i);
+  for (int i = 0; i < kWords; ++i) value.words[i] = reinterpret_cast<const Word*>(from)[i];
   return value.pack;
 }
 

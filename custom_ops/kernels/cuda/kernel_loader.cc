@@ -15,20 +15,22 @@
 namespace dpiframe::cuda {
 namespace {
 
-cudaKernel_t LoadCode(const std::string& code, const char* name, int device) {
+LoadedKernel LoadCode(const std::string& code, const char* name, int device) {
   const DeviceScope scope(device);
   cudaLibrary_t library = nullptr;
   CheckCuda(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
             "a compiled kernel can't be loaded");
-  cudaKernel_t kernel = nullptr;
-  CheckCuda(cudaLibraryGetKernel(&kernel, library, name), "a compiled kernel is missing");
+  LoadedKernel loaded;
+  CheckCuda(cudaLibraryGetKernel(&loaded.kernel, library, name), "a compiled kernel is missing");
   // Kernels reach the device at their first use, which must not fall into the capture of a graph.
   cudaFuncAttributes attributes{};
-  CheckCuda(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)), "a kernel can't be loaded");
-  return kernel;
+  CheckCuda(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(loaded.kernel)),
+            "a kernel can't be loaded");
+  loaded.waits = attributes.ptxVersion >= 90;
+  return loaded;
 }
 
-cudaKernel_t CompileAndLoad(const std::string& source, const std::string& target, const char* name, int device) {
+LoadedKernel CompileAndLoad(const std::string& source, const std::string& target, const char* name, int device) {
   const Nvrtc& nvrtc = *Nvrtc::Get();
   const KernelCache& cache = KernelCache::Default();
   const std::string key = target + "\nNVRTC " + nvrtc.version() + "\n" + source;
@@ -40,9 +42,9 @@ cudaKernel_t CompileAndLoad(const std::string& source, const std::string& target
     }
   }
   const std::string code = nvrtc.Compile(source, target);
-  const cudaKernel_t kernel = LoadCode(code, name, device);
+  const LoadedKernel loaded = LoadCode(code, name, device);
   cache.Store(key, code);
-  return kernel;
+  return loaded;
 }
 
 void SayOnce(const std::string& problem) {
@@ -83,16 +85,16 @@ KernelFuture LoadKernel(const std::string& source, const char* name, int device)
   const std::lock_guard<std::mutex> lock(kernels.mutex);
   const auto found = kernels.all.find(key);
   if (found != kernels.all.end()) return found->second;
-  const auto promise = std::make_shared<std::promise<cudaKernel_t>>();
+  const auto promise = std::make_shared<std::promise<LoadedKernel>>();
   const KernelFuture future = kernels.all[key] = promise->get_future().share();
   CompileQueue::Get().Add([promise, source, target, name, device] {
-    cudaKernel_t kernel = nullptr;
+    LoadedKernel loaded;
     try {
-      kernel = CompileAndLoad(source, target, name, device);
+      loaded = CompileAndLoad(source, target, name, device);
     } catch (const std::exception& error) {
       SayOnce(error.what());
     }
-    promise->set_value(kernel);
+    promise->set_value(loaded);
   });
   return future;
 }

@@ -9,8 +9,11 @@
 
 namespace dpiframe::cuda {
 
-// What a source became; null where it could not be compiled or loaded, which is said once on stderr.
-using KernelFuture = std::shared_future<cudaKernel_t>;
+struct LoadedKernel {
+  cudaKernel_t kernel = nullptr;  // null where the source could not be compiled or loaded, which is said once on stderr
+  bool waits = false;             // for earlier kernels, if its source says so: code for older GPUs can't
+};
+using KernelFuture = std::shared_future<LoadedKernel>;
 
 // `name`: of the source's one kernel, which is extern "C". There must be an NVRTC.
 KernelFuture LoadKernel(const std::string& source, const char* name, int device);
