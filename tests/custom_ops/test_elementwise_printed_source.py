@@ -115,6 +115,15 @@ def test_loads_stand_in_front() -> None:
     assert body.index("ReadInput<4>(in1") < body.index("OpTanh")
 
 
+def test_what_the_next_pass_reads_is_on_its_way_while_lanes_add_up() -> None:
+    text = (
+        "elementwise 1\nrows 1\ninput f32 x 624\ninput f32 - 624\ninput f32 - 624\nmul f32 624 : 0 1\nsum f32 1 : 3 0\n"
+        "mul f32 624 : 0 4\nadd f32 624 : 5 0\nmul f32 624 : 6 2\nsum f32 1 : 7 0\nmul f32 624 : 0 8\noutput 9\n"
+    )
+    body = kernels.print_elementwise(text, 32).split('extern "C"')[1]
+    assert body.index("ReadInput<4>(in2") < body.index("AcrossLanes")
+
+
 @pytest.mark.parametrize("text", [CROSS, "elementwise 1\nrows 1\ninput f32 x 8\nneg f32 8 : 0\noutput 1\n"])
 def test_nothing_is_read_before_earlier_kernels_are_done(text: str) -> None:
     """Nor through the cache for what nothing writes while a kernel runs."""

@@ -147,7 +147,7 @@ class Printer {
     for (size_t i = 0; i < program_.values.size(); ++i) {
       if (schedule_.used[i] && schedule_.homes[i] == Home::kLane) stages_.DeclareLane(static_cast<int>(i));
     }
-    for (const Stage& stage : schedule_.stages) stages_.PrintStage(stage);
+    for (size_t i = 0; i < schedule_.stages.size(); ++i) stages_.PrintStage(i);
     if (again) stages_.PrintWait();
     body_.Close();
   }

@@ -33,7 +33,8 @@ void StagePrinter::PrintRun(const Stage& stage) {
   PrintOutputs(stage, unit);
 }
 
-void StagePrinter::PrintStage(const Stage& stage) {
+void StagePrinter::PrintStage(size_t number) {
+  const Stage& stage = schedule_.stages[number];
   body_.SetWidth(stage.width);
   if (stage.waits) PrintWait();
   switch (stage.kind) {
@@ -41,7 +42,7 @@ void StagePrinter::PrintStage(const Stage& stage) {
       PrintSingles(stage);
       return;
     case StageKind::kElements:
-      PrintElements(stage);
+      PrintElements(stage, number);
       return;
     case StageKind::kReduction:
       PrintReduction(stage);
@@ -129,7 +130,7 @@ std::vector<Parts> StagePrinter::PrintReductionStarts(const Stage& stage) {
   return totals;
 }
 
-void StagePrinter::PrintElements(const Stage& stage) {
+void StagePrinter::PrintElements(const Stage& stage, size_t number) {
   std::vector<Parts> totals = PrintReductionStarts(stage);
   const Share share{stage.outer / stage.width, schedule_.lanes, "lane"};
   PrintShare(
@@ -145,6 +146,7 @@ void StagePrinter::PrintElements(const Stage& stage) {
         }
         PrintOutputs(stage, unit);
       });
+  PrintLoadsAhead(number + 1);
   for (size_t i = 0; i < stage.values.size(); ++i) {
     const ElementwiseValue& value = ValueAt(stage.values[i]);
     if (value.kind != ValueKind::kReduce) continue;
@@ -158,6 +160,21 @@ void StagePrinter::PrintElements(const Stage& stage) {
     body_.Line("const " + ComputedType(value.type) + " every" + std::to_string(stage.values[i]) + " = " +
                Rounded(value, total) + ";");
   }
+}
+
+// What a later loop over elements loads is under way while lanes add up, where registers hold it.
+void StagePrinter::PrintLoadsAhead(size_t number) {
+  const auto& stages = schedule_.stages;
+  while (number < stages.size() && stages[number].kind == StageKind::kSingles) ++number;
+  if (number == stages.size() || stages[number].kind != StageKind::kElements) return;
+  const Stage& stage = stages[number];
+  const Share share{stage.outer / stage.width, schedule_.lanes, "lane"};
+  body_.SetWidth(stage.width);
+  const auto reads = [&](const Index& unit) { return ReadsOf(stage, unit); };
+  if (reads(share.unit(0)).empty() || !LoadsStandApart(stage, share, reads)) return;
+  DeclareLast(share);
+  if (share.guarded()) lasts_.insert(share.last());
+  for (const Index& unit : UnitsOf(share)) PrintLoads(reads(unit));
 }
 
 void StagePrinter::Keep(const Stage& stage, int number, const Index& unit) {
@@ -278,30 +295,44 @@ void StagePrinter::PrintReduction(const Stage& stage) {
   body_.Close();
 }
 
+bool StagePrinter::LoadsStandApart(const Stage& stage, const Share& share, const UnitReads& reads) const {
+  const int64_t rounds = share.rounds();
+  const int64_t registers =
+      static_cast<int64_t>(reads(Index::Variable("u", share.units)).size()) * stage.width * rounds;
+  const bool fit = registers > 0 && registers <= kApartRegisters && rounds <= kApartRounds;
+  return rounds == 1 || (fit && !IsLong());
+}
+
+std::vector<Index> StagePrinter::UnitsOf(const Share& share) {
+  std::vector<Index> units;
+  for (int64_t round = 0; round < share.rounds(); ++round) units.push_back(share.unit(round));
+  // Lanes without a unit in the last round take another lane's, and leave it out of what is added up and written: in a
+  // branch around all of it, the compiler would put the loads behind what others wait for.
+  if (share.guarded()) units.back() = Index::Variable(share.last(), share.units);
+  return units;
+}
+
+void StagePrinter::DeclareLast(const Share& share) {
+  if (!share.guarded() || lasts_.count(share.last()) != 0) return;
+  body_.Line("const unsigned " + share.last() + " = min(" + share.unit(share.rounds() - 1).Text() + ", " +
+             Number(share.units - 1) + ");");
+}
+
 // Where registers hold them, the loads of all rounds stand in front, so that they are under way together: a compiler
 // that unrolls a loop leaves most of them behind the computation of earlier rounds.
 void StagePrinter::PrintShare(const Stage& stage, const Share& share, bool in_registers, std::vector<Parts>* totals,
                               const UnitReads& reads, const UnitPrinter& work) {
   const int64_t rounds = share.rounds();
   const Index any_unit = Index::Variable("u", share.units);
-  const int64_t registers = static_cast<int64_t>(reads(any_unit).size()) * stage.width * rounds;
-  const bool fit = registers > 0 && registers <= kApartRegisters && rounds <= kApartRounds;
-  if (rounds == 1 || (fit && !IsLong())) {
-    std::vector<Index> units;
-    for (int64_t round = 0; round < rounds; ++round) {
-      units.push_back(Index::Variable(share.lane, share.lanes) + Index::Constant(round * share.lanes));
-    }
+  if (LoadsStandApart(stage, share, reads)) {
     body_.Open("");
-    const std::string last = units.back().Text();
-    if (share.guarded()) {
-      // Lanes without a unit in the last round take another lane's, and leave it out of what is added up and written:
-      // in a branch around all of it, the compiler would put the loads behind what others wait for.
-      body_.Line("const unsigned last = min(" + last + ", " + Number(share.units - 1) + ");");
-      units.back() = Index::Variable("last", share.units);
-    }
+    DeclareLast(share);
+    const std::vector<Index> units = UnitsOf(share);
     for (const Index& unit : units) PrintLoads(reads(unit));
     for (int64_t round = 0; round < rounds; ++round) {
-      if (share.guarded() && round + 1 == rounds) body_.SetGuard(last + " < " + Number(share.units));
+      if (share.guarded() && round + 1 == rounds) {
+        body_.SetGuard(share.unit(round).Text() + " < " + Number(share.units));
+      }
       body_.SetRound(Number(round));
       work(units[static_cast<size_t>(round)]);
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,8 @@ class StagePrinter {
   // The outputs' elements in run `u` of a row, without teams.
   void PrintRun(const Stage& stage);
 
-  // A stage of a team's lanes.
-  void PrintStage(const Stage& stage);
+  // A stage of a team's lanes, by its number.
+  void PrintStage(size_t number);
 
   void PrintWait();
   void DeclareLane(int value);
@@ -45,7 +46,8 @@ class StagePrinter {
   bool IsLong() const;
 
   void PrintSingles(const Stage& stage);
-  void PrintElements(const Stage& stage);
+  void PrintElements(const Stage& stage, size_t number);
+  void PrintLoadsAhead(size_t number);
   std::vector<InputRead> ReadsOf(const Stage& stage, const Index& unit) const;
   static std::vector<InputRead> Distinct(const std::vector<InputRead>& reads);
   void PrintLoads(const std::vector<InputRead>& reads);
@@ -62,7 +64,12 @@ class StagePrinter {
     const char* lane;
     int64_t rounds() const { return (units + lanes - 1) / lanes; }
     bool guarded() const { return units % lanes != 0; }
+    Index unit(int64_t round) const { return Index::Variable(lane, lanes) + Index::Constant(round * lanes); }
+    std::string last() const { return "last_" + std::string(lane) + std::to_string(units); }  // the last round's unit
   };
+  bool LoadsStandApart(const Stage& stage, const Share& share, const UnitReads& reads) const;
+  static std::vector<Index> UnitsOf(const Share& share);
+  void DeclareLast(const Share& share);
   void PrintShare(const Stage& stage, const Share& share, bool in_registers, std::vector<Parts>* totals,
                   const UnitReads& reads, const UnitPrinter& work);
   std::vector<Parts> OpenRounds(const Stage& stage, int64_t rounds, bool in_registers, std::vector<Parts>* totals);
@@ -73,6 +80,7 @@ class StagePrinter {
   bool aligned_;
   ExpressionPrinter& body_;
   std::vector<int>& output_alignments_;
+  std::set<std::string> lasts_;  // of shares, declared for all of the row
 };
 
 }  // namespace dpiframe::cuda
