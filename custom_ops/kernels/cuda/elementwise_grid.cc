@@ -8,9 +8,11 @@ namespace dpiframe::cuda {
 namespace {
 
 constexpr unsigned kMinThreads = 128;  // of a block without teams
-constexpr unsigned kMinTeamThreads = 32;
-constexpr int64_t kBlocksOfEach = 4;         // multiprocessor, before blocks grow
-constexpr int64_t kScratchBlocksOfEach = 8;  // at most, where each block has memory of its own
+constexpr unsigned kMinTeamThreads = 64;
+constexpr int64_t kBlocksOfEach = 4;            // multiprocessor, before blocks without teams grow
+constexpr unsigned kRegistersOfEach = 1 << 16;  // multiprocessor
+constexpr unsigned kBlocksAtOnce = 4;           // of a multiprocessor's registers
+constexpr int64_t kScratchBlocksOfEach = 8;     // at most, where each block has memory of its own
 constexpr int64_t kMostRuns = int64_t{1} << 30;
 
 Grid GridOfThreads(const Schedule& schedule, int64_t rows, int64_t multiprocessors) {
@@ -26,14 +28,17 @@ Grid GridOfThreads(const Schedule& schedule, int64_t rows, int64_t multiprocesso
   return grid;
 }
 
-// Small blocks while there are few rows, so that all multiprocessors have some.
-Grid GridOfTeams(const Schedule& schedule, int64_t rows, int64_t multiprocessors) {
+// Small blocks while there are few rows, so that most multiprocessors have some, and where threads have many registers:
+// of a few large blocks at a time, the last threads would hold up the next block. Else large ones: a GPU starts a block
+// a nanosecond.
+Grid GridOfTeams(const Schedule& schedule, int registers, int64_t rows, int64_t multiprocessors) {
   const unsigned lanes = static_cast<unsigned>(schedule.lanes);
   Grid grid;
   grid.threads = schedule.lanes > kWarpLanes ? lanes : kMaxBlockThreads;
   const auto shrinks = [&] {
     const int64_t teams = grid.threads / lanes;
-    return DivideUp(rows, teams) < kBlocksOfEach * multiprocessors ||
+    return DivideUp(rows, teams) < multiprocessors * 3 / 4 ||
+           grid.threads * static_cast<unsigned>(registers) > kRegistersOfEach / kBlocksAtOnce ||
            static_cast<size_t>(teams) * schedule.shared_bytes > kMaxSharedBytes;
   };
   while (grid.threads > kMinTeamThreads && grid.threads > lanes && shrinks()) grid.threads /= 2;
@@ -60,8 +65,8 @@ int64_t MostRows(const Schedule& schedule) {
   return kMostRuns / runs;
 }
 
-Grid GridFor(const Schedule& schedule, int64_t rows, int64_t multiprocessors) {
-  return schedule.lanes > 0 ? GridOfTeams(schedule, rows, multiprocessors)
+Grid GridFor(const Schedule& schedule, int registers, int64_t rows, int64_t multiprocessors) {
+  return schedule.lanes > 0 ? GridOfTeams(schedule, registers, rows, multiprocessors)
                             : GridOfThreads(schedule, rows, multiprocessors);
 }
 

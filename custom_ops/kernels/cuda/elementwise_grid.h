@@ -18,8 +18,8 @@ struct Grid {
 // Rows that one launch may have: kernels count its runs of elements, or its rows, in 32 bits.
 int64_t MostRows(const Schedule& schedule);
 
-// rows: at most so many.
-Grid GridFor(const Schedule& schedule, int64_t rows, int64_t multiprocessors);
+// registers: of a thread. rows: at most so many.
+Grid GridFor(const Schedule& schedule, int registers, int64_t rows, int64_t multiprocessors);
 
 // Without teams: the blocks of a stage.
 int64_t StageBlocks(const Stage& stage, int64_t rows, unsigned threads);

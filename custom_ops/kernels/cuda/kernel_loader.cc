@@ -27,6 +27,7 @@ LoadedKernel LoadCode(const std::string& code, const char* name, int device) {
   CheckCuda(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(loaded.kernel)),
             "a kernel can't be loaded");
   loaded.waits = attributes.ptxVersion >= 90;
+  loaded.registers = attributes.numRegs;
   return loaded;
 }
 

@@ -12,6 +12,7 @@ namespace dpiframe::cuda {
 struct LoadedKernel {
   cudaKernel_t kernel = nullptr;  // null where the source could not be compiled or loaded, which is said once on stderr
   bool waits = false;             // for earlier kernels, if its source says so: code for older GPUs can't
+  int registers = 0;              // of a thread
 };
 using KernelFuture = std::shared_future<LoadedKernel>;
 
