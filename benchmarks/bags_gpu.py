@@ -143,7 +143,8 @@ def rows_of(case: Case) -> Iterator[dict[str, object]]:
                 per_sample_weights=None if weights is None else weights.double(),
             )  # fmt: skip
             expected = whole.float()
-        torch.testing.assert_close(answer, expected, rtol=1e-4, atol=1e-3)
+        # the longer a list, the more float32 sums in its order round
+        torch.testing.assert_close(answer, expected, rtol=1e-4, atol=max(1e-3, 1e-7 * case.length))
         took = graph_us(works)
         yield {**vars(case), "peer": name, "us": round(took, 2), "gb_per_s": round(data.moved_bytes / took / 1e3)}
 

@@ -8,6 +8,7 @@ import onnx
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 from dpiframe.graph_passes.pipeline import optimize_model
 from tests.gpu import device
@@ -50,5 +51,12 @@ def check(made: tuple[onnx.ModelProto, RandomGraph], lengths: dict[str, int], se
     wanted = original_answers(model, case)
     if wanted is None:
         return
-    for got, want in zip(device.session(result.model).run(None, case), wanted, strict=True):
+    try:
+        answers = device.session(result.model).run(None, case)
+    except Fail:
+        # ONNX Runtime's own Min and Max, where one is left alone, fail with an empty batch on a GPU.
+        with pytest.raises(Fail, match=r"(Min|Max) node"):
+            device.session(model).run(None, case)
+        return
+    for got, want in zip(answers, wanted, strict=True):
         compare(got, want, onnx.printer.to_text(result.model))
