@@ -235,12 +235,10 @@ uint8_t CudaLookup::BagLanesLog2(const SegmentPlan& segment, const CudaLookupCal
   return lanes_log2;
 }
 
-// More rows a thread cost less for each, fewer make more threads, and don't wait for each other's bags.
+// Two rows a thread cost less for each, one makes more threads.
 uint8_t CudaLookup::PoolRows(const SegmentPlan& segment, const CudaLookupCall& call) const {
-  if (segment.ragged) return 1;
   const uint64_t items = uint64_t{segment.chunk_count} * static_cast<uint64_t>(call.rows);
-  const uint64_t enough = static_cast<uint64_t>(multiprocessors_) * 512;
-  return items >= 4 * enough ? 4 : items >= 2 * enough ? 2 : 1;
+  return items >= static_cast<uint64_t>(multiprocessors_) * 1024 ? kShortPoolRows : 1;
 }
 
 void CudaLookup::Launch(const CudaLookupCall& call, const Launcher& launcher) const {
@@ -302,9 +300,14 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, const std::vector<Se
                          : IsPool(plan.kind) ? LanesLog2(plan, call)
                          : bags              ? BagLanesLog2(plan, call)
                                              : 0;
-    segment.pool_rows = IsPlainPool(plan.kind) ? PoolRows(plan, call) : 1;
-    segment.by_chunk_count = DivisorFor(IsTablePool(plan.kind) ? TablePoolTerms(plan.chunk_count) : plan.chunk_count);
-    widest = std::max(widest, uint64_t{plan.chunk_count} << segment.lanes_log2);
+    const uint32_t groups = DivideUp<uint32_t>(plan.chunk_count, kGroupChunks);
+    segment.group_chunks = static_cast<uint8_t>(DivideUp<uint32_t>(plan.chunk_count, groups));
+    segment.pool_rows = plain && plan_.short_pools && IsPlainPool(plan.kind) ? PoolRows(plan, call) : 1;
+    segment.by_chunk_count = DivisorFor(IsTablePool(plan.kind)   ? TablePoolTerms(plan.chunk_count)
+                                        : IsPlainPool(plan.kind) ? segment.group_chunks
+                                                                 : plan.chunk_count);
+    const uint32_t chunks = IsPlainPool(plan.kind) ? groups * segment.group_chunks : plan.chunk_count;
+    widest = std::max(widest, uint64_t{chunks} << segment.lanes_log2);
   }
   const int64_t rows_at_once = static_cast<int64_t>(std::max<uint64_t>(1, kMaxThreads / widest));
   for (int64_t first = 0; first < call.rows; first += rows_at_once) {
@@ -325,8 +328,13 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, const std::vector<Se
                                  : IsPlainPool(segment.kind)  ? segment.pool_rows
                                                               : RowsOf(segment.kind, rows_per_thread);
       const uint64_t row_groups = DivideUp<uint64_t>(rows, rows_each);
-      const uint64_t threads = row_groups * segment.chunk_count << segment.lanes_log2;
-      blocks += static_cast<uint32_t>(DivideUp<uint64_t>(threads, kBlockThreads));
+      uint64_t items = row_groups * segment.chunk_count;
+      if (IsPlainPool(segment.kind)) {
+        segment.group_items = static_cast<uint32_t>(row_groups * segment.group_chunks);
+        segment.by_group = DivisorFor(segment.group_items);
+        items = uint64_t{segment.group_items} * DivideUp(segment.chunk_count, segment.group_chunks);
+      }
+      blocks += static_cast<uint32_t>(DivideUp<uint64_t>(items << segment.lanes_log2, kBlockThreads));
     }
     CheckCuda(LaunchLookup(kernel, blocks, arguments, words, launcher), "a launch failed");
   }

@@ -7,11 +7,6 @@
 #include "lookup_device_plan_builder.h"
 
 namespace dpiframe::cuda {
-namespace {
-
-constexpr uint32_t kLongPool = 16;  // terms of a pool, from which on padding may end two rows' bags far apart
-
-}  // namespace
 
 Read ReadOf(ElementType type) {
   switch (type) {
@@ -109,12 +104,8 @@ void LookupDevicePlanBuilder::AddSegments() {
   }
   for (const auto& [key, pieces] : pieces_) AddPieces(key, pieces, {});
   for (const auto& [key, pieces] : plain_pool_pieces_) {
-    SegmentPlan segment{};
-    for (const PlainPool& pool : pieces) {
-      segment.ragged |= pool.mask != Mask::kNone && pool.count > kLongPool;
-      plan_.short_pools &= pool.count <= kShortPool;
-    }
-    AddSegment(key, plan_.plain_pools.size(), pieces.size(), segment);
+    for (const PlainPool& pool : pieces) plan_.short_pools &= pool.count <= kShortPool;
+    AddSegment(key, plan_.plain_pools.size(), pieces.size(), {});
     plan_.plain_pools.insert(plan_.plain_pools.end(), pieces.begin(), pieces.end());
   }
   for (const auto& [key, pieces] : pool_pieces_) {

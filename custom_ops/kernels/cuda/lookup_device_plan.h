@@ -30,8 +30,7 @@ struct SegmentPlan {
   uint64_t row_bytes;
   uint32_t source_word = 0;  // of plain chunks: that of all
   bool one_source = false;
-  Pooling pooling{};    // of a pool of tables
-  bool ragged = false;  // plain pools of which each may end at a place of its own, in padding
+  Pooling pooling{};  // of a pool of tables
   uint64_t terms = 0;
   std::vector<int> star_sources;
 };

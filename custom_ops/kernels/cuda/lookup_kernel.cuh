@@ -61,10 +61,9 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
   FillPlainSegment<kRows>(a, words, segment);
 }
 
-// Plain chunks, copies and plain pools. Element: the type of tables. 3 blocks a multiprocessor keep up to 96 KB of
-// loads in flight; short pools keep the totals of 4 rows beside, for which 3 blocks have too few registers.
+// Plain chunks, copies and plain pools. Element: the type of tables.
 template <int kRows, typename Element, bool kShort>
-__global__ void __launch_bounds__(kBlockThreads, kShort ? 2 : 3)
+__global__ void __launch_bounds__(kBlockThreads, 4)
     PlainPoolKernel(const __grid_constant__ LookupArguments a, const __grid_constant__ Words words) {
   const Segment& segment = SegmentOfBlock(a);
   if (segment.kind == ChunkKind::kPlainPool16) return FillPlainPools<kShort, Element, 16>(a, words, segment);

@@ -17,8 +17,11 @@ namespace dpiframe::cuda {
 constexpr int kInlineWords = 384;  // so many words travel as kernel parameters, the limit for all of which is 4 KB
 constexpr int kMaxSegments = 12;   // of one launch, for the same reason
 constexpr int kBlockThreads = 256;
-constexpr int kShortPool = 2;  // terms of a pool that has a kernel of its own
-constexpr int kBagBatch = 8;   // ids of a bag that a thread looks up at a time
+constexpr int kShortPool = 2;          // terms of a pool that has a kernel of its own
+constexpr int kShortPoolRows = 2;      // for which a thread of that kernel fills a chunk at a time
+constexpr int kPoolBatch = 5;          // terms of a longer pool that a thread looks up at a time
+constexpr uint32_t kGroupChunks = 16;  // of plain pools, at most: they are filled for all rows before the next ones
+constexpr int kBagBatch = 8;           // ids of a bag that a thread looks up at a time
 
 // How a value of a source is read. A constant id is not read at all.
 enum class Read : uint8_t { kInt32, kInt64, kFloat32, kFloat64, kFloat16, kConstant };
@@ -172,7 +175,7 @@ struct alignas(16) BagChunk {
 // A plain chunk looks a row up in a table with a fixed address and at most 2^32 rows, by an int32 or int64 to which a
 // number may be added; any other looked-up row is a general one. A pool of tables is one whose terms, two or more, are
 // plain chunks.
-enum class ChunkKind : uint32_t {
+enum class ChunkKind : uint8_t {
   kPlain16,
   kPlain8,
   kPlain4,
@@ -218,17 +221,21 @@ constexpr DPIFRAME_BOTH uint32_t TablePoolRows(uint32_t times, int rows_per_thre
 // one chunk.
 struct Segment {
   uint32_t first_block;
-  ChunkKind kind;
   uint32_t first_chunk;
   uint32_t chunk_count;
-  Divisor by_chunk_count;  // of a pool of tables: by how many of them a block looks up at a time
-  uint8_t lanes_log2;      // of pools and bags: how many threads share the terms of a chunk
-  uint8_t pool_rows;       // of plain pools: for how many rows a thread fills a chunk, 4 at most
-  Read read;               // of plain chunks and pools: that of all
-  bool column_layout;      // of plain chunks: that of all sources
-  bool shifted;            // of plain chunks: whether numbers are added to the ids
-  Pooling pooling;         // of a pool of tables
-  uint64_t source;         // of plain chunks: that of all, 0 where they have several
+  Divisor by_chunk_count;  // of a pool of tables: by how many of them a block looks up at a time; of plain pools:
+                           // by group_chunks
+  uint32_t group_items;    // of plain pools: threads for a group of chunks
+  Divisor by_group;        // of plain pools: by group_items
+  uint8_t group_chunks;    // of plain pools: so many chunks of a row are side by side
+  uint8_t pool_rows;       // of plain pools: for how many rows a thread fills a chunk
+  uint8_t lanes_log2;      // of other pools and bags: how many threads share the terms of a chunk
+  ChunkKind kind;
+  Read read;           // of plain chunks and pools: that of all
+  bool column_layout;  // of plain chunks: that of all sources
+  bool shifted;        // of plain chunks: whether numbers are added to the ids
+  Pooling pooling;     // of a pool of tables
+  uint64_t source;     // of plain chunks: that of all, 0 where they have several
   uint64_t output;
   uint64_t row_bytes;
 };
