@@ -1,4 +1,4 @@
-// The order of plain pools: a few chunks of a row side by side, these for all rows, then the next chunks. What
+// The order of plain pools and bags: a few chunks of a row side by side, these for all rows, then the next chunks. What
 // several rows look up in one table is still in the L2 cache then.
 #pragma once
 

@@ -1,10 +1,11 @@
 // Bags: each row pools as many rows of a table as it has ids in a list. Terms are joined in their order, so that the
 // results are those of the CPU kernel, bit for bit.
 //
-// A chunk of a bag is filled by one thread, which has kBagBatch looked-up rows on their way and the next ids too, or,
-// where there are too few chunks to fill the GPU, by several lanes of a warp, which look terms up side by side.
+// A chunk of a bag is filled by one thread, which has kBagBatch looked-up rows on their way, or, where there are too
+// few chunks to fill the GPU, by several lanes of a warp, which look terms up side by side.
 #pragma once
 
+#include "chunk_groups.cuh"
 #include "device_loads.cuh"
 #include "lookup_kernel.cuh"
 #include "lookup_records.h"
@@ -35,10 +36,10 @@ __device__ __forceinline__ int64_t ToListPosition(const LookupArguments& a, cons
 __device__ __forceinline__ BagPlace BagPlaceOf(const LookupArguments& a, const Words& words, const Segment& segment,
                                                uint32_t item) {
   BagPlace place{};
-  const uint32_t rows = Divide(item, segment.by_chunk_count);
-  place.row = a.first_row + rows;
+  const GroupedChunk grouped = GroupedChunkOf(segment, item);
+  place.row = grouped.chunk < segment.chunk_count ? a.first_row + grouped.row_group : a.end_row;
   if (place.row >= a.end_row) return place;
-  place.chunk = LoadRecord(a.bag_chunks + segment.first_chunk + (item - rows * segment.chunk_count));
+  place.chunk = LoadRecord(a.bag_chunks + segment.first_chunk + grouped.chunk);
   const BagChunk& chunk = place.chunk;
   const uint32_t word = chunk.lookup.facts.word();
   const int64_t length = static_cast<int64_t>(words[word + 1]);
@@ -92,10 +93,6 @@ __device__ __forceinline__ float LoadBagWeight(const BagPlace& place, int64_t po
   return position < place.end ? ToFloat(LoadBits(place.weights, position, read), read) : 0.0f;
 }
 
-__device__ __forceinline__ bool IsWeighted(const BagPlace& place) {
-  return place.chunk.weights_read != Read::kConstant;
-}
-
 __device__ __forceinline__ Pooling PoolingOf(const BagChunk& chunk) {
   return {chunk.rule == PoolRule::kMax ? PoolRule::kMax : PoolRule::kSum, false, 0.0f};
 }
@@ -115,36 +112,100 @@ __device__ __forceinline__ void StoreBag(const Segment& segment, const BagPlace&
 }
 
 // A chunk by one thread.
-template <bool kWeighted, typename Element, int kBytes>
+template <typename Element, int kBytes>
 __device__ __forceinline__ void BagByThread(const LookupArguments& a, const Segment& segment, const BagPlace& place) {
   const Pooling pooling = PoolingOf(place.chunk);
   Totals<Element, kBytes> totals;
   totals.Start(pooling);
   int64_t count = 0;
-  uint64_t ids[kBagBatch];
-#pragma unroll
-  for (int b = 0; b < kBagBatch; ++b) ids[b] = LoadBagId(place, place.begin + b);
 #pragma unroll 1
   for (int64_t first = place.begin; first < place.end; first += kBagBatch) {
+    uint64_t ids[kBagBatch];
+#pragma unroll
+    for (int b = 0; b < kBagBatch; ++b) ids[b] = LoadBagId(place, first + b);
     Vector<kBytes> rows[kBagBatch];
-    float weights[kBagBatch];
     uint32_t counted = 0;
 #pragma unroll
     for (int b = 0; b < kBagBatch; ++b) {
       const BagId id = ResolveBagId(a, place, ids[b], first + b);
       counted |= (id.counts ? 1u : 0u) << b;
       rows[b] = LoadBagRow<kBytes>(place, id.row);
-      weights[b] = kWeighted ? LoadBagWeight(place, first + b) : 1.0f;
     }
 #pragma unroll
-    for (int b = 0; b < kBagBatch; ++b) ids[b] = LoadBagId(place, first + kBagBatch + b);
-#pragma unroll
     for (int b = 0; b < kBagBatch; ++b) {
-      if ((counted >> b & 1) != 0) totals.Join(pooling, rows[b], weights[b]);
+      if ((counted >> b & 1) != 0) totals.Join(pooling, rows[b], LoadBagWeight(place, first + b));
     }
     count += __popc(counted);
   }
   StoreBag<Element, kBytes>(segment, place, count, &totals);
+}
+
+// A plain bag's id that isn't inside becomes a row of the table, or -1 for zeros; returns whether it was outside.
+__device__ __forceinline__ bool ResolvePlainBagId(const LookupArguments& a, const BagChunk* record, int64_t* id) {
+  const Facts facts = LoadPart(&record->lookup.facts);
+  if (!ResolveId(facts.table_rows(), a.clamp, id)) return false;
+  if (facts.counts_bad_ids()) atomicAdd(a.counters + LoadPart(&record->line), 1ull);
+  return true;
+}
+
+// The same for int32 and int64 ids as they stand in the list, without weights.
+template <bool kWide, typename Element, int kBytes>
+__device__ __forceinline__ void PlainBagByThread(const LookupArguments& a, const Segment& segment,
+                                                 const BagPlace& place, const BagChunk* record) {
+  constexpr int64_t kIdBytes = kWide ? 8 : 4;
+  const Pooling pooling = PoolingOf(place.chunk);
+  const uint64_t last_row = static_cast<uint32_t>(place.chunk.lookup.facts.table_rows() - 1);
+  const int64_t padding = place.chunk.padding;
+  const uint32_t stride = place.chunk.lookup.stride;
+  const char* list = place.list + place.begin * kIdBytes;
+  int64_t left = place.end - place.begin;
+  int64_t count = left;
+  Totals<Element, kBytes> totals;
+  totals.Start(pooling);
+  int64_t ids[kBagBatch];
+  const auto load_ids = [&]() {
+#pragma unroll
+    for (int b = 0; b < kBagBatch; ++b) {
+      ids[b] = 0;
+      if (b >= left) continue;
+      ids[b] = kWide ? LoadAs<int64_t>(list + b * kIdBytes) : LoadAs<int32_t>(list + b * kIdBytes);
+    }
+  };
+  load_ids();
+#pragma unroll 1
+  while (left > 0) {
+    uint32_t joined = 0;  // as bits
+    Vector<kBytes> rows[kBagBatch];
+#pragma unroll
+    for (int b = 0; b < kBagBatch; ++b) {
+      rows[b] = Vector<kBytes>{};
+      if (b >= left) continue;
+      const bool inside = static_cast<uint64_t>(ids[b]) <= last_row;
+      const bool outside = !inside && ResolvePlainBagId(a, record, &ids[b]);
+      if (ids[b] == padding && !outside) {
+        --count;
+        continue;
+      }
+      joined |= 1u << b;
+      if (inside || ids[b] >= 0) {
+        rows[b] = LoadAs<Vector<kBytes>>(place.table + uint64_t{static_cast<uint32_t>(ids[b])} * stride);
+      }
+    }
+    list += kBagBatch * kIdBytes;
+    left -= kBagBatch;
+    load_ids();  // they wait for memory together with the rows
+    if (pooling.rule == PoolRule::kMax) {
+#pragma unroll
+      for (int b = 0; b < kBagBatch; ++b) {
+        if ((joined >> b & 1) != 0) totals.Join(pooling, rows[b], 1.0f);
+      }
+    } else {
+      // Zeros, which stand for what isn't read, change no bit of a sum: that is never -0.
+#pragma unroll
+      for (int b = 0; b < kBagBatch; ++b) totals.Add(rows[b]);
+    }
+  }
+  StoreBag<Element, kBytes>(segment, place, count > 0 ? count : 0, &totals);
 }
 
 // Chunks by a warp: lane t * n + j looks up every 2^lanes_log2-th term of the warp's chunk j, n being how many it has.
@@ -214,7 +275,7 @@ __device__ __noinline__ void BagByElements(const LookupArguments& a, const Segme
   for (int i = 0; i < count; ++i) {
     place.chunk.lookup.extra = whole.extra * count + i;
     place.chunk.lookup.facts = whole.facts.With(Facts::kCountingBit, i == 0 && whole.facts.counts_bad_ids());
-    BagByThread<true, Element, kSize>(a, segment, place);
+    BagByThread<Element, kSize>(a, segment, place);
     place.table += kSize;
   }
 }
@@ -227,13 +288,18 @@ __device__ __forceinline__ void FillBags(const LookupArguments& a, const Words& 
   const BagPlace place = BagPlaceOf(a, words, segment, item);
   if (place.row >= a.end_row) return;
   if (kCount == 1 || !a.aligned) return BagByElements<Element>(a, segment, place, kCount);
-  if (IsWeighted(place)) return BagByThread<true, Element, kBytes>(a, segment, place);
-  BagByThread<false, Element, kBytes>(a, segment, place);
+  const Facts facts = place.chunk.lookup.facts;
+  const bool plain =
+      place.chunk.weights_read == Read::kConstant && !facts.has_steps() && facts.table_rows() <= int64_t{1} << 32;
+  const BagChunk* const record = a.bag_chunks + segment.first_chunk + GroupedChunkOf(segment, item).chunk;
+  if (plain && facts.read() == Read::kInt64) return PlainBagByThread<true, Element, kBytes>(a, segment, place, record);
+  if (plain && facts.read() == Read::kInt32) return PlainBagByThread<false, Element, kBytes>(a, segment, place, record);
+  BagByThread<Element, kBytes>(a, segment, place);
 }
 
-// Element: the type of tables. 2 blocks a multiprocessor keep up to 64 KB of loads in flight.
+// Element: the type of tables.
 template <typename Element>
-__global__ void __launch_bounds__(kBlockThreads, 2)
+__global__ void __launch_bounds__(kBlockThreads, 4)
     BagKernel(const __grid_constant__ LookupArguments a, const __grid_constant__ Words words) {
   const Segment& segment = SegmentOfBlock(a);
   if (segment.kind == ChunkKind::kBag16) return FillBags<Element, 16>(a, words, segment);

@@ -36,6 +36,8 @@ bool IsPool(ChunkKind kind) { return kind == ChunkKind::kPool16 || kind == Chunk
 
 bool IsBag(ChunkKind kind) { return kind == ChunkKind::kBag16 || kind == ChunkKind::kBagElement; }
 
+bool IsGrouped(ChunkKind kind) { return IsPlainPool(kind) || IsBag(kind); }
+
 bool FitsAlignment(const void* address, uint32_t alignment) {
   return reinterpret_cast<uint64_t>(address) % alignment == 0;
 }
@@ -303,10 +305,10 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, const std::vector<Se
     const uint32_t groups = DivideUp<uint32_t>(plan.chunk_count, kGroupChunks);
     segment.group_chunks = static_cast<uint8_t>(DivideUp<uint32_t>(plan.chunk_count, groups));
     segment.pool_rows = plain && plan_.short_pools && IsPlainPool(plan.kind) ? PoolRows(plan, call) : 1;
-    segment.by_chunk_count = DivisorFor(IsTablePool(plan.kind)   ? TablePoolTerms(plan.chunk_count)
-                                        : IsPlainPool(plan.kind) ? segment.group_chunks
-                                                                 : plan.chunk_count);
-    const uint32_t chunks = IsPlainPool(plan.kind) ? groups * segment.group_chunks : plan.chunk_count;
+    segment.by_chunk_count = DivisorFor(IsTablePool(plan.kind) ? TablePoolTerms(plan.chunk_count)
+                                        : IsGrouped(plan.kind) ? segment.group_chunks
+                                                               : plan.chunk_count);
+    const uint32_t chunks = IsGrouped(plan.kind) ? groups * segment.group_chunks : plan.chunk_count;
     widest = std::max(widest, uint64_t{chunks} << segment.lanes_log2);
   }
   const int64_t rows_at_once = static_cast<int64_t>(std::max<uint64_t>(1, kMaxThreads / widest));
@@ -329,7 +331,7 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, const std::vector<Se
                                                               : RowsOf(segment.kind, rows_per_thread);
       const uint64_t row_groups = DivideUp<uint64_t>(rows, rows_each);
       uint64_t items = row_groups * segment.chunk_count;
-      if (IsPlainPool(segment.kind)) {
+      if (IsGrouped(segment.kind)) {
         segment.group_items = static_cast<uint32_t>(row_groups * segment.group_chunks);
         segment.by_group = DivisorFor(segment.group_items);
         items = uint64_t{segment.group_items} * DivideUp(segment.chunk_count, segment.group_chunks);

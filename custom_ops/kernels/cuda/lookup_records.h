@@ -20,8 +20,8 @@ constexpr int kBlockThreads = 256;
 constexpr int kShortPool = 2;          // terms of a pool that has a kernel of its own
 constexpr int kShortPoolRows = 2;      // for which a thread of that kernel fills a chunk at a time
 constexpr int kPoolBatch = 5;          // terms of a longer pool that a thread looks up at a time
-constexpr uint32_t kGroupChunks = 16;  // of plain pools, at most: they are filled for all rows before the next ones
-constexpr int kBagBatch = 8;           // ids of a bag that a thread looks up at a time
+constexpr uint32_t kGroupChunks = 16;  // of plain pools and bags, at most: filled for all rows before the next ones
+constexpr int kBagBatch = 5;           // ids of a bag that a thread looks up at a time
 
 // How a value of a source is read. A constant id is not read at all.
 enum class Read : uint8_t { kInt32, kInt64, kFloat32, kFloat64, kFloat16, kConstant };
@@ -223,11 +223,11 @@ struct Segment {
   uint32_t first_block;
   uint32_t first_chunk;
   uint32_t chunk_count;
-  Divisor by_chunk_count;  // of a pool of tables: by how many of them a block looks up at a time; of plain pools:
-                           // by group_chunks
-  uint32_t group_items;    // of plain pools: threads for a group of chunks
-  Divisor by_group;        // of plain pools: by group_items
-  uint8_t group_chunks;    // of plain pools: so many chunks of a row are side by side
+  Divisor by_chunk_count;  // of a pool of tables: by how many of them a block looks up at a time; of plain pools
+                           // and bags: by group_chunks
+  uint32_t group_items;    // of both: threads for a group of chunks
+  Divisor by_group;        // of both: by group_items
+  uint8_t group_chunks;    // of both: so many chunks of a row are side by side
   uint8_t pool_rows;       // of plain pools: for how many rows a thread fills a chunk
   uint8_t lanes_log2;      // of other pools and bags: how many threads share the terms of a chunk
   ChunkKind kind;
