@@ -10,13 +10,18 @@ from __future__ import annotations
 
 import argparse
 import csv
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import torch
-from gpu_timing import Work, graph_us
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.gpu_timing import Work, graph_us
+from benchmarks.harness import about
 
 ROTATED_BYTES = 240 << 20
 
@@ -40,13 +45,14 @@ class Data:
         moved = total * (8 + 4 * case.weighted) + case.rows * (8 + case.dim * 4)
         self.moved_bytes = moved + total * case.dim * 4
         sets = max(2, min(32, ROTATED_BYTES // moved))
-        self.lists = [self._draw(total) for _ in range(sets)]
+        self.lists = [self._draw() for _ in range(sets)]
         self.outputs = [torch.empty(case.rows, case.dim, device="cuda") for _ in self.lists]
 
-    def _draw(self, total: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    def _draw(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
         case = self.case
         lengths = torch.randint(0, 2 * case.length + 1, (case.rows,), device="cuda")
-        offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)[:-1]]).clamp_(max=total)
+        offsets = lengths.cumsum(0) - lengths
+        total = int(lengths.sum())
         ids = torch.randint(0, case.table_rows, (total,), device="cuda")
         return ids, offsets, torch.rand(total, device="cuda") if case.weighted else None
 
@@ -154,11 +160,13 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     folder = parser.parse_args().results
     results = []
+    _, versions, date = about()
+    note = {"card": torch.cuda.get_device_name(), "versions": f"{versions}; torch {torch.__version__}", "date": date}
     # graphs can't be captured on the default stream
     with torch.cuda.stream(torch.cuda.Stream()):
         for case in CASES:
             for row in rows_of(case):
-                results.append(row)
+                results.append({**row, **note})
                 print(*(f"{key}={value}" for key, value in row.items()), flush=True)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "bags_gpu.csv").open("w", newline="") as file:
