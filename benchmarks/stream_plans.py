@@ -13,8 +13,8 @@ import onnx
 import onnxruntime as ort
 import torch
 
-import dpiframe
 from benchmarks.configurations import schema_of
+from benchmarks.harness import session_options
 from dpiframe import models
 from dpiframe.export import export_model
 from dpiframe.graph_passes.pipeline import PASSES, optimize_model
@@ -145,12 +145,9 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def session_of(path: Path, *, own_graphs: bool = True, ort_graphs: bool = False) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.log_severity_level = 3
-    options.register_custom_ops_library(str(dpiframe.library_path()))
     cuda = ("CUDAExecutionProvider", {"use_tf32": "0", "enable_cuda_graph": str(int(ort_graphs))})
     with environment({"DPIFRAME_REGION_GRAPHS": str(int(own_graphs))}):
-        return ort.InferenceSession(path, options, providers=[cuda])
+        return ort.InferenceSession(path, session_options(), providers=[cuda])
 
 
 class Call:
