@@ -18,7 +18,8 @@ from dpiframe.graph_passes.pipeline import optimize_model
 from tests.graph_passes.harness import OP, op_types, parse, table
 
 NODES = 10_000
-SECONDS = 2.0
+# An idle machine takes 1.1 to 1.8; two workers on the threads of one core 2.5 each.
+SECONDS = 3.0
 
 
 def unit() -> float:
@@ -185,7 +186,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", [diamonds, doublings])
-def test_ten_thousand_nodes_in_two_seconds(kind: object) -> None:
+def test_ten_thousand_nodes_in_seconds(kind: object) -> None:
     model = kind(NODES)  # type: ignore[operator]
     taken = []
     for _ in range(3):
