@@ -46,18 +46,43 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
   FillPlainSegment<kRows>(a, words, SegmentOfBlock(a));
 }
 
-// The same and pools of tables. Element: the type of tables.
+// Pools of tables; whether the segment is one. kSuited: all addresses suit chunks of 16 bytes.
+template <int kRows, bool kSuited, typename Element>
+__device__ __forceinline__ bool FillTablePoolSegment(const LookupArguments& a, const Words& words,
+                                                     const Segment& segment, Vector<16>* memory) {
+  if (segment.kind == ChunkKind::kTablePool16) {
+    FillTablePool<kRows, kSuited, Element, 16>(a, words, segment, memory);
+    return true;
+  }
+  if (segment.kind == ChunkKind::kTablePoolElement) {
+    FillTablePool<kRows, kSuited, Element, sizeof(Element)>(a, words, segment, memory);
+    return true;
+  }
+  return false;
+}
+
+// Plain pools; whether the segment is one. kShort: as FillPlainPools has it.
+template <bool kShort, typename Element>
+__device__ __forceinline__ bool FillPlainPoolSegment(const LookupArguments& a, const Words& words,
+                                                     const Segment& segment) {
+  if (segment.kind == ChunkKind::kPlainPool16) {
+    FillPlainPools<kShort, Element, 16>(a, words, segment);
+    return true;
+  }
+  if (segment.kind == ChunkKind::kPlainPoolElement) {
+    FillPlainPools<kShort, Element, sizeof(Element)>(a, words, segment);
+    return true;
+  }
+  return false;
+}
+
+// The same as PlainLookupKernel and pools of tables. Element: the type of tables.
 template <int kRows, typename Element>
 __global__ void __launch_bounds__(kBlockThreads, 4)
     TablePoolKernel(const __grid_constant__ LookupArguments a, const __grid_constant__ Words words) {
   __shared__ Vector<16> memory[TablePoolValues(kRows)];
   const Segment& segment = SegmentOfBlock(a);
-  if (segment.kind == ChunkKind::kTablePool16) {
-    return FillTablePool<kRows, true, Element, 16>(a, words, segment, memory);
-  }
-  if (segment.kind == ChunkKind::kTablePoolElement) {
-    return FillTablePool<kRows, true, Element, sizeof(Element)>(a, words, segment, memory);
-  }
+  if (FillTablePoolSegment<kRows, true, Element>(a, words, segment, memory)) return;
   FillPlainSegment<kRows>(a, words, segment);
 }
 
@@ -66,10 +91,7 @@ template <int kRows, typename Element, bool kShort>
 __global__ void __launch_bounds__(kBlockThreads, 4)
     PlainPoolKernel(const __grid_constant__ LookupArguments a, const __grid_constant__ Words words) {
   const Segment& segment = SegmentOfBlock(a);
-  if (segment.kind == ChunkKind::kPlainPool16) return FillPlainPools<kShort, Element, 16>(a, words, segment);
-  if (segment.kind == ChunkKind::kPlainPoolElement) {
-    return FillPlainPools<kShort, Element, sizeof(Element)>(a, words, segment);
-  }
+  if (FillPlainPoolSegment<kShort, Element>(a, words, segment)) return;
   FillPlainSegment<kRows>(a, words, segment);
 }
 
@@ -95,18 +117,10 @@ __global__ void __launch_bounds__(kBlockThreads, 2)
     LookupKernel(const __grid_constant__ LookupArguments a, const __grid_constant__ Words words) {
   __shared__ Vector<16> memory[TablePoolValues(kRows)];
   const Segment& segment = SegmentOfBlock(a);
-  if (segment.kind == ChunkKind::kTablePool16) {
-    return FillTablePool<kRows, false, Element, 16>(a, words, segment, memory);
-  }
-  if (segment.kind == ChunkKind::kTablePoolElement) {
-    return FillTablePool<kRows, false, Element, sizeof(Element)>(a, words, segment, memory);
-  }
+  if (FillTablePoolSegment<kRows, false, Element>(a, words, segment, memory)) return;
   if (segment.kind == ChunkKind::kPool16) return FillPools<Element, 16>(a, words, segment);
   if (segment.kind == ChunkKind::kPoolElement) return FillPools<Element, sizeof(Element)>(a, words, segment);
-  if (segment.kind == ChunkKind::kPlainPool16) return FillPlainPools<false, Element, 16>(a, words, segment);
-  if (segment.kind == ChunkKind::kPlainPoolElement) {
-    return FillPlainPools<false, Element, sizeof(Element)>(a, words, segment);
-  }
+  if (FillPlainPoolSegment<false, Element>(a, words, segment)) return;
   switch (static_cast<uint32_t>(segment.kind) % 4) {
     case 0:
       return FillAnyChunks<kRows, 16>(a, words, segment);
