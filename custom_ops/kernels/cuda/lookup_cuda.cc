@@ -28,14 +28,6 @@ uint64_t RowsOf(ChunkKind kind, int rows_per_thread) {
   return static_cast<uint64_t>(rows_per_thread * RowsFactor(chunk_bytes));
 }
 
-bool IsPlainPool(ChunkKind kind) { return kind == ChunkKind::kPlainPool16 || kind == ChunkKind::kPlainPoolElement; }
-
-bool IsTablePool(ChunkKind kind) { return kind == ChunkKind::kTablePool16 || kind == ChunkKind::kTablePoolElement; }
-
-bool IsPool(ChunkKind kind) { return kind == ChunkKind::kPool16 || kind == ChunkKind::kPoolElement; }
-
-bool IsBag(ChunkKind kind) { return kind == ChunkKind::kBag16 || kind == ChunkKind::kBagElement; }
-
 bool IsGrouped(ChunkKind kind) { return IsPlainPool(kind) || IsBag(kind); }
 
 bool FitsAlignment(const void* address, uint32_t alignment) {

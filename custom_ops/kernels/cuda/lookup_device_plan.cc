@@ -134,10 +134,9 @@ void LookupDevicePlanBuilder::AddSegment(const SegmentKey& key, size_t first, si
   segment = MadeSegment(key, first, count, std::move(segment));
   const ChunkKind kind = segment.kind;
   const bool general_rows = kind >= ChunkKind::kGeneral16 && kind <= ChunkKind::kGeneral2;
-  const bool general_pools = kind == ChunkKind::kPool16 || kind == ChunkKind::kPoolElement;
-  plan_.has_general |= general_rows || general_pools;
-  plan_.has_plain_pools |= kind == ChunkKind::kPlainPool16 || kind == ChunkKind::kPlainPoolElement;
-  plan_.has_table_pools |= kind == ChunkKind::kTablePool16 || kind == ChunkKind::kTablePoolElement;
+  plan_.has_general |= general_rows || IsPool(kind);
+  plan_.has_plain_pools |= IsPlainPool(kind);
+  plan_.has_table_pools |= IsTablePool(kind);
   plan_.segments.push_back(std::move(segment));
 }
 

@@ -75,7 +75,7 @@ class LookupDevicePlanBuilder {
   void AddPool(const ProgramBlock& block, uint32_t line);
   void AddPlainPool(const ProgramBlock& block, uint32_t line, const Pooling& pooling,
                     const std::vector<PoolPiece>& pieces, const TermRun& run, const Lookup& lookup);
-  bool IsTablePool(const ProgramBlock& block, const std::vector<PoolPiece>& pieces);
+  bool FitsTablePool(const ProgramBlock& block, const std::vector<PoolPiece>& pieces);
   void AddTablePool(const ProgramBlock& block, uint32_t line, const Pooling& pooling,
                     const std::vector<PoolPiece>& pieces);
   void AddGeneralPool(const ProgramBlock& block, uint32_t line, const Pooling& pooling,

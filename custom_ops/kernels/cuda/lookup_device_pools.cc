@@ -63,14 +63,14 @@ void LookupDevicePlanBuilder::AddPool(const ProgramBlock& block, uint32_t line) 
   const Lookup lookup = MakeLookup(first);
   if (runs.size() == 1 && IsPlainRun(lookup, first, runs[0])) {
     AddPlainPool(block, line, pooling, pieces, runs[0], lookup);
-  } else if (IsTablePool(block, pieces)) {
+  } else if (FitsTablePool(block, pieces)) {
     AddTablePool(block, line, pooling, pieces);
   } else {
     AddGeneralPool(block, line, pooling, pieces, runs);
   }
 }
 
-bool LookupDevicePlanBuilder::IsTablePool(const ProgramBlock& block, const std::vector<PoolPiece>& pieces) {
+bool LookupDevicePlanBuilder::FitsTablePool(const ProgramBlock& block, const std::vector<PoolPiece>& pieces) {
   if (block.terms.size() < 2 || static_cast<uint64_t>(block.width) * ElementBytes() > kChunkBytes ||
       table_pools_.size() + pieces.size() > kMaxTablePools) {
     return false;

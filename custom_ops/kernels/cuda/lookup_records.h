@@ -198,6 +198,15 @@ enum class ChunkKind : uint8_t {
   kBagElement
 };
 
+inline bool IsPool(ChunkKind kind) { return kind == ChunkKind::kPool16 || kind == ChunkKind::kPoolElement; }
+inline bool IsPlainPool(ChunkKind kind) {
+  return kind == ChunkKind::kPlainPool16 || kind == ChunkKind::kPlainPoolElement;
+}
+inline bool IsTablePool(ChunkKind kind) {
+  return kind == ChunkKind::kTablePool16 || kind == ChunkKind::kTablePoolElement;
+}
+inline bool IsBag(ChunkKind kind) { return kind == ChunkKind::kBag16 || kind == ChunkKind::kBagElement; }
+
 // Smaller chunks are filled for more rows at a time, to keep as many bytes of loads in flight.
 constexpr DPIFRAME_BOTH int RowsFactor(int chunk_bytes) { return chunk_bytes == 16 ? 1 : 2; }
 
