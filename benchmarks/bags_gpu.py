@@ -9,7 +9,6 @@ outputs don't stay in the L2 cache. Every peer's answers are checked first. Writ
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ import torch
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.gpu_timing import Work, graph_us
-from benchmarks.harness import about
+from benchmarks.harness import about_gpu, write_table
 
 ROTATED_BYTES = 240 << 20
 
@@ -160,19 +159,14 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     folder = parser.parse_args().results
     results = []
-    _, versions, date = about()
-    note = {"card": torch.cuda.get_device_name(), "versions": f"{versions}; torch {torch.__version__}", "date": date}
+    note = about_gpu()
     # graphs can't be captured on the default stream
     with torch.cuda.stream(torch.cuda.Stream()):
         for case in CASES:
             for row in rows_of(case):
                 results.append({**row, **note})
                 print(*(f"{key}={value}" for key, value in row.items()), flush=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "bags_gpu.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(results[0]))
-        writer.writeheader()
-        writer.writerows(results)
+    write_table(folder / "bags_gpu.csv", results)
 
 
 if __name__ == "__main__":

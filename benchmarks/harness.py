@@ -124,6 +124,15 @@ def about() -> tuple[str, str, str]:
     return _processor(), "; ".join(versions), datetime.date.today().isoformat()
 
 
+def about_gpu() -> dict[str, str]:
+    """The card, the versions (PyTorch's too) and the date: columns of what is measured on a GPU."""
+    import torch
+
+    _, versions, date = about()
+    card = torch.cuda.get_device_name()
+    return {"card": card, "versions": f"{versions}; torch {torch.__version__}", "date": date}
+
+
 def session_options(*, ours: bool = True, threads: int = 0) -> ort.SessionOptions:
     """Options of every measured session: no warnings, and `threads` of ONNX Runtime's own, 0 for as many as it likes.
 
@@ -142,11 +151,16 @@ def python_command(module: str, *arguments: str) -> list[str]:
 
 
 def write_csv(path: Path, rows: Iterable[Row]) -> None:
+    write_table(path, [asdict(row) for row in rows], [f.name for f in fields(Row)])
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, object]], columns: Sequence[str] = ()) -> None:
+    """A CSV in a folder that is made if need be. columns: those of the first row if not given."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, [f.name for f in fields(Row)])
+        writer = csv.DictWriter(file, columns or list(rows[0]))
         writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
+        writer.writerows(rows)
 
 
 def print_table(rows: Iterable[Row]) -> None:

@@ -24,7 +24,7 @@ import torch
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.harness import RESULTS, about, python_command
+from benchmarks.harness import RESULTS, about_gpu, python_command, write_table
 from benchmarks.stream_plans import AUTO, MODELS, Call, Subject, session_of
 
 EAGER, STOCK, OURS = "PyTorch eager", "ONNX Runtime", "dpiframe"
@@ -107,20 +107,18 @@ def main() -> None:
         return
     calls = list(calls_of(profile(arguments.models, arguments.batch)))
     names = [(model, provider) for model in arguments.models for provider in PROVIDERS]
-    _, versions, date = about()
-    arguments.results.mkdir(parents=True, exist_ok=True)
-    with (arguments.results / "occupancy_gpu.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        measured = ["kernels", "kernels_us", "occupancy", "active"]
-        writer.writerow(["model", "batch", "provider", *measured, "card", "versions", "date"])
-        for (model, provider), kernels in zip(names, calls, strict=True):
-            ns = sum(kernel[TIME] for kernel in kernels)
-            warps = sum(kernel[TIME] * kernel[WARPS] for kernel in kernels) / ns / WARPS_A_MULTIPROCESSOR
-            active = sum(kernel[TIME] * kernel[ACTIVE] for kernel in kernels) / ns / 100
-            row = [model, arguments.batch, provider, len(kernels), round(ns / 1000, 2), round(warps, 3)]
-            row += [round(active, 3), torch.cuda.get_device_name(), f"{versions}; torch {torch.__version__}", date]
-            writer.writerow(row)
-            print(*row[:7], flush=True)
+    note = about_gpu()
+    rows: list[dict[str, object]] = []
+    for (model, provider), kernels in zip(names, calls, strict=True):
+        ns = sum(kernel[TIME] for kernel in kernels)
+        warps = sum(kernel[TIME] * kernel[WARPS] for kernel in kernels) / ns / WARPS_A_MULTIPROCESSOR
+        active = sum(kernel[TIME] * kernel[ACTIVE] for kernel in kernels) / ns / 100
+        row: dict[str, object] = {"model": model, "batch": arguments.batch, "provider": provider}
+        row |= {"kernels": len(kernels), "kernels_us": round(ns / 1000, 2)}
+        row |= {"occupancy": round(warps, 3), "active": round(active, 3)}
+        print(*row.values(), flush=True)
+        rows.append(row | note)
+    write_table(arguments.results / "occupancy_gpu.csv", rows)
 
 
 if __name__ == "__main__":

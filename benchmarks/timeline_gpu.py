@@ -22,7 +22,7 @@ import torch
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.harness import RESULTS, about, measure
+from benchmarks.harness import RESULTS, about_gpu, measure, write_table
 from benchmarks.stream_plans import BREADTH, MODELS, ONE, Call, Subject, session_of
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs"
@@ -152,14 +152,6 @@ def plot(rows: Sequence[Mapping[str, str]], path: Path) -> None:
     figure.savefig(path, dpi=80)
 
 
-def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=2048)
@@ -172,12 +164,7 @@ def main() -> None:
     if not arguments.plot:
         kernels: list[dict[str, object]] = []
         shares: list[dict[str, object]] = []
-        _, versions, date = about()
-        note = {
-            "card": torch.cuda.get_device_name(),
-            "versions": f"{versions}; torch {torch.__version__}",
-            "date": date,
-        }
+        note = about_gpu()
         for name in arguments.models:
             with tempfile.TemporaryDirectory() as folder:
                 subject = Subject(name, Path(folder))
@@ -198,8 +185,8 @@ def main() -> None:
                         values = {"stream": kernel["stream"], "kind": kind_of(str(kernel["kernel"]))}
                         times = {"start_us": kernel["start"], "us": kernel["us"]}
                         kernels.append(base | {"provider": row.provider, **values, **times, **note})
-        write(table, kernels)
-        write(table.with_name("utilization_gpu.csv"), shares)
+        write_table(table, kernels)
+        write_table(table.with_name("utilization_gpu.csv"), shares)
     with table.open(newline="") as file:
         plot(list(csv.DictReader(file)), arguments.pictures / "timeline_gpu.png")
 
