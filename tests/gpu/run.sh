@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the library for this machine's GPU, runs the GPU tests, then all of them under compute-sanitizer, and prints a
-# short summary. Needs nvcc, CMake, ninja and a Python with onnxruntime-gpu, pybind11 and pytest; installs nothing.
+# short summary. Needs nvcc, CMake, ninja and a Python with onnxruntime-gpu, pybind11 and pytest (8.2 or
+# newer); installs nothing.
 # Usage: tests/gpu/run.sh [build|tests|sanitizer ...]     (by default all three)
 # PYTHON: the interpreter. ONNXRUNTIME_INCLUDE_DIR: the folder of onnxruntime_c_api.h; fetched where it isn't set.
 set -uo pipefail
