@@ -7,12 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from tests.gpu.device import CHECKED
-
-EMPTY = pytest.mark.skipif(CHECKED, reason="a checker hands child processes no empty variables")
-
 SCRIPT = """
 import sys
 import numpy as np
@@ -67,7 +61,6 @@ def test_many_processes_share_a_folder(tmp_path: Path) -> None:
     assert len(entries(tmp_path)) == 2
 
 
-@EMPTY
 def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert run(DPIFRAME_CACHE_DIR=str(tmp_path / "file" / "cache"))[0] == "compiled"
@@ -75,7 +68,6 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*dpiframe*")) == []
 
 
-@EMPTY
 def test_without_nvrtc_nodes_run_and_it_is_said_once(tmp_path: Path) -> None:
     for name in ("", "/nowhere/libnvrtc.so"):
         printed, said = run(DPIFRAME_NVRTC=name, DPIFRAME_CACHE_DIR=str(tmp_path))

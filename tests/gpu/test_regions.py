@@ -116,7 +116,6 @@ def test_sixteen_threads() -> None:
     assert not wrong
 
 
-@pytest.mark.skipif(CHECKED, reason="memcheck doesn't end, whether with graphs or without")
 def test_threads_on_one_stream() -> None:
     """One makes a graph while others put their work on the side streams of the same stream."""
     model = towers(3, 3)
@@ -185,7 +184,6 @@ def test_many_sizes_many_times() -> None:
             close(runner.run(None, cases[count]), wanted[count], f"{count} rows, turn {turn}")
 
 
-@pytest.mark.skipif(CHECKED, reason="too slow to meet")
 def test_other_threads_may_wait_for_the_device() -> None:
     torch = pytest.importorskip("torch")
     runners = [on_gpu(towers(3, 3)) for _ in range(20)]
@@ -218,7 +216,6 @@ def test_other_threads_may_wait_for_the_device() -> None:
     assert not errors
 
 
-@pytest.mark.skipif(CHECKED, reason="a checker takes CUPTI for itself")
 def test_what_repeats_is_one_launch(own_graphs: bool) -> None:
     torch = pytest.importorskip("torch")
     runner = on_gpu(towers(3, 3))

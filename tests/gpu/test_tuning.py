@@ -12,11 +12,10 @@ pytest.importorskip("onnx_graphsurgeon")
 from dpiframe.graph_passes.pipeline import optimize_model
 from dpiframe.tuner import LEAST_GAIN, Plan, tune
 from tests.custom_ops.regions import rows, towers
-from tests.gpu.device import CHECKED, whole_session
+from tests.gpu.device import whole_session
 from tests.graph_passes.harness import same, session
 
 
-@pytest.mark.skipif(CHECKED, reason="a checker sees nothing of a child process, and times mean nothing under it")
 def test_what_is_fastest_here(tmp_path: Path) -> None:
     model = towers(4, 3)
     path = tmp_path / "model.opt.onnx"
