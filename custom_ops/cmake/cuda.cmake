@@ -44,41 +44,41 @@ message(STATUS "dpiframe: CPU and CUDA kernels (nvcc ${CMAKE_CUDA_COMPILER_VERSI
 
 # The kernels: plain pointers, shapes and a stream, no ONNX Runtime. Results must not depend on fused multiply-add.
 add_library(dpiframe_cuda_kernels OBJECT
-  kernels/cuda/compile_queue.cc
-  kernels/cuda/device_scope.cc
-  kernels/cuda/device_words.cc
-  kernels/cuda/elementwise_costs.cc
-  kernels/cuda/elementwise_cuda.cc
-  kernels/cuda/elementwise_expressions.cc
-  kernels/cuda/elementwise_grid.cc
-  kernels/cuda/elementwise_homes.cc
-  kernels/cuda/elementwise_index.cc
-  kernels/cuda/elementwise_interpreter.cc
-  kernels/cuda/elementwise_interpreter_launch.cu
-  kernels/cuda/elementwise_maps.cc
-  kernels/cuda/elementwise_printer.cc
-  kernels/cuda/elementwise_schedule.cc
-  kernels/cuda/elementwise_stages.cc
-  kernels/cuda/elementwise_steps.cc
-  kernels/cuda/elementwise_text.cc
-  kernels/cuda/gemm_cuda.cc
-  kernels/cuda/gemm_launch.cu
-  kernels/cuda/gemm_prepare.cu
-  kernels/cuda/graph_builder.cc
-  kernels/cuda/graph_cache.cc
-  kernels/cuda/kernel_cache.cc
-  kernels/cuda/kernel_loader.cc
-  kernels/cuda/launcher.cc
-  kernels/cuda/lookup_cuda.cc
-  kernels/cuda/lookup_device_bags.cc
-  kernels/cuda/lookup_device_plan.cc
-  kernels/cuda/lookup_device_pools.cc
-  kernels/cuda/lookup_device_rows.cc
-  kernels/cuda/lookup_launch.cu
-  kernels/cuda/nvrtc.cc
-  kernels/cuda/nvrtc_library.cc
-  kernels/cuda/pool_runs.cc
-  kernels/cuda/side_streams.cc)
+  kernels/cuda/compiler/compile_queue.cc
+  kernels/cuda/compiler/kernel_cache.cc
+  kernels/cuda/compiler/kernel_loader.cc
+  kernels/cuda/compiler/nvrtc.cc
+  kernels/cuda/compiler/nvrtc_library.cc
+  kernels/cuda/device/device_scope.cc
+  kernels/cuda/device/device_words.cc
+  kernels/cuda/elementwise/costs.cc
+  kernels/cuda/elementwise/elementwise_cuda.cc
+  kernels/cuda/elementwise/expressions.cc
+  kernels/cuda/elementwise/grid.cc
+  kernels/cuda/elementwise/homes.cc
+  kernels/cuda/elementwise/index.cc
+  kernels/cuda/elementwise/interpreter.cc
+  kernels/cuda/elementwise/interpreter_launch.cu
+  kernels/cuda/elementwise/maps.cc
+  kernels/cuda/elementwise/printer.cc
+  kernels/cuda/elementwise/schedule.cc
+  kernels/cuda/elementwise/stages.cc
+  kernels/cuda/elementwise/steps.cc
+  kernels/cuda/elementwise/text.cc
+  kernels/cuda/gemm/gemm_cuda.cc
+  kernels/cuda/gemm/launch.cu
+  kernels/cuda/gemm/prepare.cu
+  kernels/cuda/launch/graph_builder.cc
+  kernels/cuda/launch/graph_cache.cc
+  kernels/cuda/launch/launcher.cc
+  kernels/cuda/launch/side_streams.cc
+  kernels/cuda/lookup/device_bags.cc
+  kernels/cuda/lookup/device_plan.cc
+  kernels/cuda/lookup/device_pools.cc
+  kernels/cuda/lookup/device_rows.cc
+  kernels/cuda/lookup/launch.cu
+  kernels/cuda/lookup/lookup_cuda.cc
+  kernels/cuda/lookup/pool_runs.cc)
 include(cmake/elementwise_sources.cmake)
 set_target_properties(dpiframe_cuda_kernels PROPERTIES
   CUDA_ARCHITECTURES "${architectures}"
@@ -88,12 +88,12 @@ set_target_properties(dpiframe_cuda_kernels PROPERTIES
 target_compile_options(dpiframe_cuda_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --threads=0>)
 # CUDAToolkit of find_package is left alone: it wants libraries that nvcc's wheel lacks and nothing here needs.
 target_include_directories(dpiframe_cuda_kernels SYSTEM PUBLIC ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
-target_include_directories(dpiframe_cuda_kernels PRIVATE ${DPIFRAME_GENERATED_DIR})
+target_include_directories(dpiframe_cuda_kernels PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${DPIFRAME_GENERATED_DIR})
 
 # Compute capability 9.0 has tensor core instructions that only code for 9.0a may use: these kernels are compiled for that
 # alone, where the list above has 90.
 if(architectures MATCHES "(^|;)90")
-  add_library(dpiframe_cuda_wgmma OBJECT kernels/cuda/gemm_wgmma_launch.cu)
+  add_library(dpiframe_cuda_wgmma OBJECT kernels/cuda/gemm/wgmma_launch.cu)
   set_target_properties(dpiframe_cuda_wgmma PROPERTIES
     CUDA_ARCHITECTURES 90a-real
     CUDA_RUNTIME_LIBRARY Static
@@ -101,9 +101,10 @@ if(architectures MATCHES "(^|;)90")
     CUDA_STANDARD 17)
   target_compile_options(dpiframe_cuda_wgmma PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false>)
 else()
-  add_library(dpiframe_cuda_wgmma OBJECT kernels/cuda/gemm_no_wgmma.cc)
+  add_library(dpiframe_cuda_wgmma OBJECT kernels/cuda/gemm/no_wgmma.cc)
 endif()
 target_include_directories(dpiframe_cuda_wgmma SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+target_include_directories(dpiframe_cuda_wgmma PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 
 # The runtime is linked in: a library that needed libcudart would not load on a machine without it.
 function(dpiframe_add_cuda ops_library)

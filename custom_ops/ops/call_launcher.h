@@ -1,6 +1,6 @@
 #pragma once
 
-#include "../kernels/cuda/launcher.h"
+#include "kernels/cuda/launch/launcher.h"
 #include "node.h"
 
 namespace dpiframe {

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "../kernels/region_plan.h"
 #include "call_array.h"
+#include "kernels/region/plan.h"
 #include "region_layouts.h"
 #include "region_node.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "../kernels/elementwise_program.h"
 #include "call_array.h"
+#include "kernels/elementwise/program.h"
 #include "op.h"
 #include "tensor_shape.h"
 

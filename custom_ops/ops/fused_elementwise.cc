@@ -1,6 +1,6 @@
 // FusedElementwise for the CPU provider.
-#include "../kernels/elementwise_cpu.h"
 #include "elementwise_node.h"
+#include "kernels/elementwise/elementwise_cpu.h"
 #include "op.h"
 
 namespace dpiframe {

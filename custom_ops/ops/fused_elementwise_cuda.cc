@@ -2,11 +2,11 @@
 #include <memory>
 #include <string>
 
-#include "../kernels/cuda/cuda_error.h"
-#include "../kernels/cuda/elementwise_cuda.h"
 #include "call_launcher.h"
 #include "device_memory.h"
 #include "elementwise_node.h"
+#include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/elementwise/elementwise_cuda.h"
 #include "op.h"
 
 namespace dpiframe {

@@ -1,6 +1,6 @@
 // FusedGemm for the CPU provider.
-#include "../kernels/gemm_cpu.h"
 #include "gemm_node.h"
+#include "kernels/gemm/gemm_cpu.h"
 #include "op.h"
 
 namespace dpiframe {

@@ -1,11 +1,11 @@
 // FusedGemm for the CUDA provider.
 #include <memory>
 
-#include "../kernels/cuda/cuda_error.h"
-#include "../kernels/cuda/gemm_cuda.h"
 #include "call_launcher.h"
 #include "device_memory.h"
 #include "gemm_node.h"
+#include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/gemm/gemm_cuda.h"
 #include "op.h"
 
 namespace dpiframe {

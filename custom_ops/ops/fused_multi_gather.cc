@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "../kernels/lookup_cpu.h"
+#include "kernels/lookup/lookup_cpu.h"
 #include "lookup_inputs.h"
 #include "op.h"
 

@@ -2,10 +2,10 @@
 #include <string>
 #include <vector>
 
-#include "../kernels/cuda/cuda_error.h"
-#include "../kernels/cuda/lookup_cuda.h"
 #include "call_launcher.h"
 #include "device_memory.h"
+#include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/lookup/lookup_cuda.h"
 #include "lookup_inputs.h"
 #include "op.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "../kernels/gemm_program.h"
+#include "kernels/gemm/program.h"
 #include "op.h"
 #include "tensor_shape.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "../kernels/lookup_cpu.h"
 #include "call_array.h"
+#include "kernels/lookup/lookup_cpu.h"
 #include "lookup_node.h"
 #include "op.h"
 #include "tensor_shape.h"

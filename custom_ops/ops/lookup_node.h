@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "../kernels/lookup_cpu.h"
-#include "../kernels/lookup_program.h"
+#include "kernels/lookup/lookup_cpu.h"
+#include "kernels/lookup/program.h"
 #include "op.h"
 
 namespace dpiframe {

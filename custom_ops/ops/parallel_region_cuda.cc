@@ -7,15 +7,15 @@
 #include <utility>
 #include <vector>
 
-#include "../kernels/cuda/cuda_error.h"
-#include "../kernels/cuda/device_scope.h"
-#include "../kernels/cuda/graph_builder.h"
-#include "../kernels/cuda/graph_cache.h"
-#include "../kernels/cuda/side_streams.h"
-#include "../kernels/region_plan.h"
 #include "call_array.h"
 #include "cuda_region_values.h"
 #include "device_memory.h"
+#include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/device/device_scope.h"
+#include "kernels/cuda/launch/graph_builder.h"
+#include "kernels/cuda/launch/graph_cache.h"
+#include "kernels/cuda/launch/side_streams.h"
+#include "kernels/region/plan.h"
 #include "region_branches.h"
 #include "region_fork.h"
 #include "region_layouts.h"

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "../kernels/cuda/graph_builder.h"
-#include "../kernels/region_plan.h"
+#include "kernels/cuda/launch/graph_builder.h"
+#include "kernels/region/plan.h"
 
 namespace dpiframe {
 

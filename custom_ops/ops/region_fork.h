@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "../kernels/cuda/cuda_error.h"
-#include "../kernels/cuda/side_streams.h"
-#include "../kernels/region_plan.h"
+#include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/launch/side_streams.h"
+#include "kernels/region/plan.h"
 
 namespace dpiframe {
 

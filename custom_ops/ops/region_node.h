@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "../kernels/region_program.h"
+#include "kernels/region/program.h"
 #include "node.h"
 #include "op.h"
 

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "../kernels/cuda/elementwise_cuda.h"
-#include "../kernels/cuda/elementwise_printer.h"
-#include "../kernels/cuda/elementwise_schedule.h"
-#include "../kernels/cuda/kernel_cache.h"
-#include "../kernels/cuda/kernel_loader.h"
 #include "device_bytes.h"
+#include "kernels/cuda/compiler/kernel_cache.h"
+#include "kernels/cuda/compiler/kernel_loader.h"
+#include "kernels/cuda/elementwise/elementwise_cuda.h"
+#include "kernels/cuda/elementwise/printer.h"
+#include "kernels/cuda/elementwise/schedule.h"
 
 namespace py = pybind11;
 

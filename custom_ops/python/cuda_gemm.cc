@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "../kernels/cuda/gemm_cuda.h"
 #include "device_bytes.h"
+#include "kernels/cuda/gemm/gemm_cuda.h"
 
 namespace py = pybind11;
 

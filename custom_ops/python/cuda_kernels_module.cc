@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "../kernels/cuda/cuda_error.h"
-#include "../kernels/cuda/lookup_cuda.h"
-#include "../kernels/lookup_cpu.h"
-#include "../kernels/lookup_program.h"
 #include "cuda_elementwise.h"
 #include "cuda_gemm.h"
 #include "device_bytes.h"
+#include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/lookup/lookup_cuda.h"
+#include "kernels/lookup/lookup_cpu.h"
+#include "kernels/lookup/program.h"
 
 namespace py = pybind11;
 

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "../kernels/cuda/cuda_error.h"
+#include "kernels/cuda/device/cuda_error.h"
 
 namespace dpiframe::cuda {
 

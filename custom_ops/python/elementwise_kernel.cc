@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "../kernels/elementwise_cpu.h"
-#include "../kernels/elementwise_program.h"
+#include "kernels/elementwise/elementwise_cpu.h"
+#include "kernels/elementwise/program.h"
 
 namespace py = pybind11;
 

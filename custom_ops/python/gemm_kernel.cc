@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "../kernels/gemm_cpu.h"
+#include "kernels/gemm/gemm_cpu.h"
 
 namespace py = pybind11;
 

@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
-#include "../kernels/lookup_cpu.h"
-#include "../kernels/lookup_program.h"
 #include "elementwise_kernel.h"
 #include "gemm_kernel.h"
+#include "kernels/lookup/lookup_cpu.h"
+#include "kernels/lookup/program.h"
 
 namespace py = pybind11;
 

@@ -1,0 +1,7 @@
+#include "leaves.h"
+
+namespace dpiframe {
+
+const LeafTable& BaselineLeaves() { return kLeaves; }
+
+}  // namespace dpiframe

@@ -1,7 +1,0 @@
-#include "elementwise_leaves.h"
-
-namespace dpiframe {
-
-const LeafTable& Avx2Leaves() { return kLeaves; }
-
-}  // namespace dpiframe

@@ -1,7 +1,0 @@
-#include "elementwise_leaves.h"
-
-namespace dpiframe {
-
-const LeafTable& BaselineLeaves() { return kLeaves; }
-
-}  // namespace dpiframe
