@@ -1,9 +1,9 @@
 """Tables and plots of whole models' measurements, out of the CSVs: nothing in them is written by hand.
 
-    python benchmarks/report.py [--results FOLDER] [--document docs/performance.md]
+    python benchmarks/report.py [--results FOLDER] [--docs FOLDER]
 
-Draws NAME.png and NAME.svg beside NAME.csv, and replaces what stands in the document between the lines
-`<!-- begin NAME -->` and `<!-- end NAME -->`. A CSV that isn't there leaves its part as it is.
+Draws NAME.png and NAME.svg beside NAME.csv, and replaces what stands between the lines `<!-- begin NAME -->` and
+`<!-- end NAME -->` in docs/performance*.md. A CSV that isn't there leaves its part as it is.
 """
 
 from __future__ import annotations
@@ -274,9 +274,9 @@ SECTIONS: dict[str, Callable[[Rows], str]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--document", type=Path, default=RESULTS.parents[1] / "docs" / "performance.md")
+    parser.add_argument("--docs", type=Path, default=RESULTS.parents[1] / "docs", help="where performance*.md are")
     arguments = parser.parse_args()
-    text = arguments.document.read_text()
+    pages = {path: path.read_text() for path in sorted(arguments.docs.glob("performance*.md"))}
     for name, section in SECTIONS.items():
         path = arguments.results / f"{name}.csv"
         if not path.exists():
@@ -293,14 +293,16 @@ def main() -> None:
         if draw is not None:
             draw(rows, path)
             image = path.with_suffix(".png").resolve()
-            parts.insert(0, f"![{name}]({os.path.relpath(image, arguments.document.resolve().parent)})")
-        text = re.sub(
-            rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)",
-            lambda match, parts=parts: match[1] + "\n\n".join(parts) + "\n" + match[2],
-            text,
-            flags=re.DOTALL,
-        )
-    arguments.document.write_text(text)
+            parts.insert(0, f"![{name}]({os.path.relpath(image, arguments.docs.resolve())})")
+        for page, text in pages.items():
+            pages[page] = re.sub(
+                rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)",
+                lambda match, parts=parts: match[1] + "\n\n".join(parts) + "\n" + match[2],
+                text,
+                flags=re.DOTALL,
+            )
+    for page, text in pages.items():
+        page.write_text(text)
 
 
 if __name__ == "__main__":
