@@ -15,6 +15,7 @@ from dpiframe.inputs import CaseMaker, Feeds
 from dpiframe.latency import Latency
 from dpiframe.optimizer import Precision, optimize
 from dpiframe.progress import Progress, silent
+from dpiframe.repeated_rows import repeated_rows
 from dpiframe.sessions import library_path
 from dpiframe.subject import Subject
 from dpiframe.verification import Provider
@@ -118,12 +119,4 @@ class _Feeds:
     def of(self, batch: int) -> Feeds:
         if self._user is None:
             return self._maker.random(batch)
-        import numpy as np
-
-        feeds = dict(self._user.feeds)
-        for spec in self._maker.specs:
-            values, axis = feeds[spec.name], self._maker.sizes.batch_axis(spec)
-            if values.ndim:
-                rows = np.arange(batch) % values.shape[axis]
-                feeds[spec.name] = np.take(values, rows, axis=axis)
-        return feeds
+        return repeated_rows(self._user.feeds, batch, self._maker)
