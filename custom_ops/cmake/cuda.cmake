@@ -54,6 +54,7 @@ add_library(dpiframe_cuda_kernels OBJECT
   kernels/cuda/elementwise/costs.cc
   kernels/cuda/elementwise/elementwise_cuda.cc
   kernels/cuda/elementwise/expressions.cc
+  kernels/cuda/elementwise/expressions_reductions.cc
   kernels/cuda/elementwise/grid.cc
   kernels/cuda/elementwise/homes.cc
   kernels/cuda/elementwise/index.cc

@@ -16,8 +16,6 @@ constexpr const char kTeamText[] =
 #include "elementwise_team.inc"
     ;
 
-std::string Number(int64_t number) { return std::to_string(number) + "u"; }
-
 class Printer {
  public:
   Printer(const ElementwiseProgram& program, const Schedule& schedule, bool aligned)

@@ -11,8 +11,6 @@ constexpr int64_t kFullyUnrolled = 8;
 constexpr int64_t kUnrolledValues = 256;  // of a program whose loops are unrolled: others compile long enough
 constexpr int64_t kRunRounds = 64;        // added up before they are added to the rest
 
-std::string Number(int64_t number) { return std::to_string(number) + "u"; }
-
 std::string Rounded(const ElementwiseValue& value, const std::string& text) {
   return value.type == ScalarType::kFloat16 ? "Rounded<Half>(" + text + ")" : text;
 }

@@ -1,6 +1,7 @@
 // The lines of a printed kernel, and how types, constants and operators are spelled in it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "kernels/elementwise/program.h"
@@ -29,6 +30,9 @@ class SourceText {
   std::string text_;
   int depth_ = 0;
 };
+
+// A size or an index in a kernel's text, unsigned as its arithmetic is.
+inline std::string Number(int64_t number) { return std::to_string(number) + "u"; }
 
 // In memory, and in registers.
 std::string StoredType(ScalarType type);
