@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "call_array.h"
+#include "kernels/region/memory.h"
 #include "kernels/region/plan.h"
 #include "region_layouts.h"
 #include "region_node.h"
@@ -33,65 +34,49 @@ class RegionBuffers {
   char* block_;
 };
 
-// Values in one block of scratch memory if its size is known, else in blocks as they are needed.
+// Values and the nodes' own work in one block of scratch memory if its size is known, else in blocks as they are
+// needed.
 class CudaRegionValues final : public RegionValues {
  public:
   CudaRegionValues(const Region& region, const RegionPlan& plan, NodeCall* call)
-      : RegionValues(region.program(), call), plan_(plan), places_(static_cast<size_t>(region.program().values)) {}
+      : RegionValues(region.program(), call),
+        memory_(plan, static_cast<size_t>(region.program().values), [this](size_t bytes) { return NewBlock(bytes); }) {}
 
   void PutInto(const RegionBuffers& buffers) {
     const RegionLayout& layout = buffers.layout();
     for (size_t i = 0; i < layout.outputs.size(); ++i) {
       if (buffers.output(i) != nullptr) SetOutput(i, buffers.output(i), layout.outputs[i]);
     }
-    block_ = buffers.block();
+    room_ = buffers.block();
     left_ = layout.scratch_bytes;
   }
 
-  size_t used() const { return used_; }
+  // To be called when a step is launched.
+  void EndStep() { memory_.EndStep(); }
+
+  size_t used() const { return memory_.used(); }
   bool has_grown() const { return has_grown_; }  // beyond what was there at the beginning
 
-  void* Scratch(size_t bytes) override { return Take(bytes).data; }
+  void* Scratch(size_t bytes) override { return memory_.ForStep(bytes); }
 
  protected:
-  void* Allocate(int value, size_t bytes) override {
-    Place& place = places_[static_cast<size_t>(value)];
-    const int before = plan_.takes_over[static_cast<size_t>(value)];
-    if (before >= 0 && places_[static_cast<size_t>(before)].bytes >= bytes) {
-      place = places_[static_cast<size_t>(before)];
-    } else {
-      place = Take(bytes);
-    }
-    return place.data;
-  }
+  void* Allocate(int value, size_t bytes) override { return memory_.ForValue(value, bytes); }
 
  private:
-  static constexpr size_t kAlignment = 256;
-
-  struct Place {
-    void* data = nullptr;
-    size_t bytes = 0;
-  };
-
-  Place Take(size_t bytes) {
-    const size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    if (size > left_) {
-      block_ = static_cast<char*>(call()->Scratch(size));
-      left_ = size;
+  char* NewBlock(size_t bytes) {
+    if (bytes > left_) {
       has_grown_ = true;
+      return static_cast<char*>(call()->Scratch(bytes));
     }
-    char* data = block_;
-    block_ += size;
-    left_ -= size;
-    used_ += size;
-    return {data, size};
+    char* const block = room_;
+    room_ += bytes;
+    left_ -= bytes;
+    return block;
   }
 
-  const RegionPlan& plan_;
-  std::vector<Place> places_;
-  char* block_ = nullptr;
+  RegionMemory memory_;
+  char* room_ = nullptr;
   size_t left_ = 0;
-  size_t used_ = 0;
   bool has_grown_ = false;
 };
 

@@ -80,14 +80,17 @@ class ParallelRegionCuda final : public Kernel {
  private:
   static constexpr size_t kUsualKey = 64;
 
+  void RunStep(size_t step, CudaRegionValues* values, void* stream, cuda::GraphBranch* branch = nullptr) {
+    RegionNodeCall node(region_.node(step), values, stream, branch);
+    region_.kernel(step).Compute(&node);
+    values->EndStep();
+  }
+
   // A first call, whose outputs and scratch memory are not known: on one stream, since ONNX Runtime may make that
   // stream, and no other, wait for memory that it gives.
   RegionLayout RunInOrder(NodeCall* call) {
     CudaRegionValues values(region_, plan_, call);
-    for (size_t i = 0; i < plan_.steps.size(); ++i) {
-      RegionNodeCall node(region_.node(i), &values, call->stream());
-      region_.kernel(i).Compute(&node);
-    }
+    for (size_t i = 0; i < plan_.steps.size(); ++i) RunStep(i, &values, call->stream());
     RegionLayout layout;
     for (size_t i = 0; i < region_.program().outputs.size(); ++i) layout.outputs.push_back(values.output(i).shape);
     layout.scratch_bytes = values.used();
@@ -117,8 +120,7 @@ class ParallelRegionCuda final : public Kernel {
     const SideStreams::Lease set(&side_streams_, stream);
     RegionFork fork(plan_, *set, stream);
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
-      RegionNodeCall node(region_.node(i), &values, fork.Enter(i));
-      region_.kernel(i).Compute(&node);
+      RunStep(i, &values, fork.Enter(i));
       fork.Leave(i);
     }
     fork.Join();
@@ -133,8 +135,7 @@ class ParallelRegionCuda final : public Kernel {
       const GraphBuilder builder;
       RegionBranches branches(plan_, builder);
       for (size_t i = 0; i < plan_.steps.size(); ++i) {
-        RegionNodeCall node(region_.node(i), &values, call->stream(), branches.Enter(i));
-        region_.kernel(i).Compute(&node);
+        RunStep(i, &values, call->stream(), branches.Enter(i));
         branches.Leave(i);
       }
       if (values.has_grown()) return false;  // into memory that the key says nothing of

@@ -41,42 +41,23 @@ class Progress {
   std::vector<Row> at_;     // by step: at its end
 };
 
-// Memory passes from value to value on one stream: its readers are all behind it there.
-std::vector<int> PlanMemory(const RegionProgram& program, const std::vector<int>& maker) {
-  const size_t values = static_cast<size_t>(program.values);
-  std::vector<int> last_reader(values, kNone);
-  std::vector<bool> stays(values, false);  // on its maker's stream
-  for (size_t value = 0; value < values; ++value) stays[value] = maker[value] != kNone;
+// Values whose makers and readers are all on one stream end with the last of them.
+void PlanMemory(const RegionProgram& program, const std::vector<int>& maker, std::vector<RegionStep>* steps) {
+  std::vector<int> last = maker;
+  std::vector<bool> stays(maker.size());  // on its maker's stream
+  for (size_t value = 0; value < maker.size(); ++value) stays[value] = maker[value] != kNone;
   for (size_t step = 0; step < program.nodes.size(); ++step) {
     for (const int value : program.nodes[step].operands) {
       const size_t index = static_cast<size_t>(value);
-      last_reader[index] = static_cast<int>(step);
-      if (maker[index] == kNone) continue;
-      const RegionNode& made_by = program.nodes[static_cast<size_t>(maker[index])];
-      if (made_by.stream != program.nodes[step].stream) stays[index] = false;
+      if (!stays[index]) continue;
+      last[index] = static_cast<int>(step);
+      stays[index] = program.nodes[static_cast<size_t>(maker[index])].stream == program.nodes[step].stream;
     }
   }
   for (const int value : program.outputs) stays[static_cast<size_t>(value)] = false;
-  std::vector<int> takes_over(values, kNone);
-  std::vector<std::vector<int>> free(static_cast<size_t>(program.streams));
-  for (size_t step = 0; step < program.nodes.size(); ++step) {
-    const RegionNode& node = program.nodes[step];
-    std::vector<int>& mine = free[static_cast<size_t>(node.stream)];
-    for (const int value : node.results) {
-      const bool leaves = std::count(program.outputs.begin(), program.outputs.end(), value) > 0;
-      if (leaves || mine.empty()) continue;
-      takes_over[static_cast<size_t>(value)] = mine.back();
-      mine.pop_back();
-    }
-    for (size_t value = 0; value < values; ++value) {
-      const bool unread = last_reader[value] == kNone && maker[value] == static_cast<int>(step);
-      if (stays[value] && (last_reader[value] == static_cast<int>(step) || unread)) {
-        free[static_cast<size_t>(program.nodes[static_cast<size_t>(maker[value])].stream)].push_back(
-            static_cast<int>(value));
-      }
-    }
+  for (size_t value = 0; value < maker.size(); ++value) {
+    if (stays[value]) (*steps)[static_cast<size_t>(last[value])].done.push_back(static_cast<int>(value));
   }
-  return takes_over;
 }
 
 }  // namespace
@@ -90,7 +71,7 @@ RegionPlan PlanRegion(const RegionProgram& program) {
   std::vector<int> last(static_cast<size_t>(program.streams), kNone);
   for (size_t i = 0; i < program.nodes.size(); ++i) {
     const RegionNode& node = program.nodes[i];
-    RegionStep step{node.stream, {}, false, false};
+    RegionStep step{node.stream, {}, false, false, {}};
     std::vector<int> makers;
     for (const int value : node.operands) {
       if (maker[static_cast<size_t>(value)] != kNone) makers.push_back(maker[static_cast<size_t>(value)]);
@@ -119,7 +100,7 @@ RegionPlan PlanRegion(const RegionProgram& program) {
     plan.ends.push_back(end);
     plan.steps[static_cast<size_t>(end)].is_awaited = true;
   }
-  plan.takes_over = PlanMemory(program, maker);
+  PlanMemory(program, maker, &plan.steps);
   return plan;
 }
 

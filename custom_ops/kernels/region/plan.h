@@ -1,4 +1,4 @@
-// What a region's streams wait for, and whose memory a value may take over: found once, from the program alone.
+// What a region's streams wait for, and when they need a value no longer: found once, from the program alone.
 #pragma once
 
 #include <vector>
@@ -12,13 +12,13 @@ struct RegionStep {
   std::vector<int> waits;  // steps on other streams, of which this one waits for the end
   bool waits_for_fork;     // for what the caller's stream did before the region
   bool is_awaited;         // by a step on another stream, or by the end of the region
+  std::vector<int> done;   // values that its stream alone has used, and nothing uses after this step
 };
 
 struct RegionPlan {
   int streams = 1;
   std::vector<RegionStep> steps;  // the program's nodes, in launch order
   std::vector<int> ends;          // the last steps of other streams, which the caller's stream waits for at the end
-  std::vector<int> takes_over;    // by value: one whose memory is free when this one is made, or -1
   bool forks = false;             // whether any step waits for the fork
 };
 
