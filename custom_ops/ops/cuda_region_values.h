@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
+#include <functional>
+#include <utility>
 
 #include "call_array.h"
 #include "kernels/region/memory.h"
@@ -51,6 +52,9 @@ class CudaRegionValues final : public RegionValues {
     left_ = layout.scratch_bytes;
   }
 
+  // then: called after ONNX Runtime has given more memory than there was at the beginning.
+  void AtGrowth(std::function<void()> then) { at_growth_ = std::move(then); }
+
   // To be called when a step is launched.
   void EndStep() { memory_.EndStep(); }
 
@@ -66,7 +70,9 @@ class CudaRegionValues final : public RegionValues {
   char* NewBlock(size_t bytes) {
     if (bytes > left_) {
       has_grown_ = true;
-      return static_cast<char*>(call()->Scratch(bytes));
+      char* const block = static_cast<char*>(call()->Scratch(bytes));
+      if (at_growth_) at_growth_();
+      return block;
     }
     char* const block = room_;
     room_ += bytes;
@@ -75,6 +81,7 @@ class CudaRegionValues final : public RegionValues {
   }
 
   RegionMemory memory_;
+  std::function<void()> at_growth_;
   char* room_ = nullptr;
   size_t left_ = 0;
   bool has_grown_ = false;

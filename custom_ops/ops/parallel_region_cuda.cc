@@ -67,8 +67,13 @@ class ParallelRegionCuda final : public Kernel {
     }
     try {
       if (const auto layout = layouts_.Find(key)) {
+        const size_t shapes_end = key.size();
         for (size_t i = 0; i < brought_.size(); ++i) key.push_back(reinterpret_cast<uintptr_t>(addresses[i]));
-        Run(call, *layout, std::move(key));
+        const size_t used = Run(call, *layout, &key);
+        if (used > layout->scratch_bytes) {
+          key.resize(shapes_end);
+          layouts_.Remember(key, {layout->outputs, used});
+        }
       } else {
         layouts_.Remember(key, RunInOrder(call));
       }
@@ -97,33 +102,36 @@ class ParallelRegionCuda final : public Kernel {
     return layout;
   }
 
-  void Run(NodeCall* call, const RegionLayout& layout, GraphCache::Key key) {
+  // Returns the scratch memory that such a call takes: with other addresses it may be more than the layout's.
+  size_t Run(NodeCall* call, const RegionLayout& layout, GraphCache::Key* begun) {
+    GraphCache::Key& key = *begun;
     const RegionBuffers buffers(region_, layout, call);
     const cudaStream_t stream = static_cast<cudaStream_t>(call->stream());
-    if (!makes_graphs_ || IsCapturing(stream)) {
-      Launch(call, buffers, stream);
-      return;
-    }
+    if (!makes_graphs_ || IsCapturing(stream)) return Launch(call, buffers, stream);
     key.push_back(reinterpret_cast<uintptr_t>(buffers.block()));
+    key.push_back(layout.scratch_bytes);
     for (size_t i = 0; i < layout.outputs.size(); ++i) key.push_back(reinterpret_cast<uintptr_t>(buffers.output(i)));
-    if (graphs_.Launch(key, stream)) return;
+    if (graphs_.Launch(key, stream)) return layout.scratch_bytes;
     const bool is_wanted = graphs_.Wants(key), is_made = is_wanted && MakeGraph(call, buffers, key);
     // Others' graphs may have taken its place already.
-    if (is_made && graphs_.Launch(key, stream)) return;
-    Launch(call, buffers, stream);
+    if (is_made && graphs_.Launch(key, stream)) return layout.scratch_bytes;
+    const size_t used = Launch(call, buffers, stream);
     if (is_wanted && !is_made) makes_graphs_ = false;  // though nothing is wrong with the call
+    return used;
   }
 
-  void Launch(NodeCall* call, const RegionBuffers& buffers, cudaStream_t stream) {
+  size_t Launch(NodeCall* call, const RegionBuffers& buffers, cudaStream_t stream) {
     CudaRegionValues values(region_, plan_, call);
     values.PutInto(buffers);
     const SideStreams::Lease set(&side_streams_, stream);
     RegionFork fork(plan_, *set, stream);
+    values.AtGrowth([&fork] { fork.CatchUp(); });
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
       RunStep(i, &values, fork.Enter(i));
       fork.Leave(i);
     }
     fork.Join();
+    return values.used();
   }
 
   // False where there can be no graph of a call.

@@ -36,11 +36,17 @@ class RegionFork {
   // The stream of a step, which waits for what the step needs.
   cudaStream_t Enter(size_t step) {
     const RegionStep& at = plan_.steps[step];
-    const cudaStream_t stream = Stream(at.stream);
+    const cudaStream_t stream = entered_ = Stream(at.stream);
     if (at.waits_for_fork) Wait(stream, plan_.steps.size());
     for (const int before : at.waits) Wait(stream, static_cast<size_t>(before));
     forked_[static_cast<size_t>(at.stream)] = true;
     return stream;
+  }
+  // The stream of the step that was entered last also waits for what the main one has been given meanwhile. The fork's
+  // event tells of it from now on: streams that wait for the fork still wait for enough.
+  void CatchUp() {
+    Record(plan_.steps.size(), main_);
+    Wait(entered_, plan_.steps.size());
   }
   void Leave(size_t step) {
     if (plan_.steps[step].is_awaited) Record(step, Stream(plan_.steps[step].stream));
@@ -62,6 +68,7 @@ class RegionFork {
   const RegionPlan& plan_;
   const cuda::StreamSet& set_;
   cudaStream_t main_;
+  cudaStream_t entered_ = nullptr;
   std::vector<bool> forked_;
   bool joined_ = false;
 };
