@@ -1,7 +1,6 @@
 // ParallelRegion for the CUDA provider: its nodes on several streams, forked from ONNX Runtime's and joined with it, or
 // as one CUDA graph of its own.
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -112,12 +111,9 @@ class ParallelRegionCuda final : public Kernel {
     key.push_back(layout.scratch_bytes);
     for (size_t i = 0; i < layout.outputs.size(); ++i) key.push_back(reinterpret_cast<uintptr_t>(buffers.output(i)));
     if (graphs_.Launch(key, stream)) return layout.scratch_bytes;
-    const bool is_wanted = graphs_.Wants(key), is_made = is_wanted && MakeGraph(call, buffers, key);
     // Others' graphs may have taken its place already.
-    if (is_made && graphs_.Launch(key, stream)) return layout.scratch_bytes;
-    const size_t used = Launch(call, buffers, stream);
-    if (is_wanted && !is_made) makes_graphs_ = false;  // though nothing is wrong with the call
-    return used;
+    if (graphs_.Wants(key) && MakeGraph(call, buffers, key) && graphs_.Launch(key, stream)) return layout.scratch_bytes;
+    return Launch(call, buffers, stream);
   }
 
   size_t Launch(NodeCall* call, const RegionBuffers& buffers, cudaStream_t stream) {
@@ -134,7 +130,7 @@ class ParallelRegionCuda final : public Kernel {
     return values.used();
   }
 
-  // False where there can be no graph of a call.
+  // False where there is no graph of a call, now or at all.
   bool MakeGraph(NodeCall* call, const RegionBuffers& buffers, const GraphCache::Key& key) {
     try {
       const cuda::DeviceScope scope(device_);
@@ -151,6 +147,7 @@ class ParallelRegionCuda final : public Kernel {
       return true;
     } catch (const std::exception&) {
       cudaGetLastError();
+      graphs_.PutOff();  // what is wrong with the call itself, if anything, the launches will say
       return false;
     }
   }
@@ -189,7 +186,7 @@ class ParallelRegionCuda final : public Kernel {
   SideStreams side_streams_;
   RegionLayouts layouts_;
   GraphCache graphs_;
-  std::atomic<bool> makes_graphs_;
+  const bool makes_graphs_;
 };
 
 }  // namespace

@@ -30,6 +30,7 @@ bool GraphCache::Launch(const Key& key, cudaStream_t stream) {
 
 bool GraphCache::Wants(const Key& key) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (calls_ < wants_from_) return false;
   if (entries_.size() >= kMost && calls_ - LeastUsed()->second.used < kIdleLaunches) return false;
   if (seen_.size() >= kMostSeen) seen_.clear();
   return !seen_.insert(key).second;
@@ -41,6 +42,11 @@ void GraphCache::Add(const Key& key, cudaGraph_t graph) {
   if (entries_.size() >= kMost) entries_.erase(LeastUsed());
   entries_[key] = {made, calls_};
   seen_.erase(key);
+}
+
+void GraphCache::PutOff() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  wants_from_ = calls_ + kPauseLaunches;
 }
 
 GraphCache::Entries::iterator GraphCache::LeastUsed() {

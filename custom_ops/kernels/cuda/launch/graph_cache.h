@@ -22,8 +22,11 @@ class GraphCache {
   // Launches the graph of a key; false where there is none. Throws CudaError.
   bool Launch(const Key& key, cudaStream_t stream);
 
-  // Whether a graph of this key is likely to pay: the key has come before, and there is room.
+  // Whether a graph of this key is likely to pay: the key has come before, there is room, and none failed lately.
   bool Wants(const Key& key);
+
+  // To be called when a graph could not be made.
+  void PutOff();
 
   // Makes a graph ready for Launch; it stays the caller's. Throws CudaError.
   void Add(const Key& key, cudaGraph_t graph);
@@ -34,6 +37,8 @@ class GraphCache {
   static constexpr size_t kMost = 32;
   static constexpr size_t kMostSeen = 512;
   static constexpr uint64_t kIdleLaunches = 1024;
+  // After a failure: what failed for memory may work by then, and what never works costs next to nothing.
+  static constexpr uint64_t kPauseLaunches = 1024;
 
   struct Graph {
     explicit Graph(cudaGraph_t from);
@@ -53,6 +58,7 @@ class GraphCache {
   Entries entries_;
   std::set<Key> seen_;
   uint64_t calls_ = 0;
+  uint64_t wants_from_ = 0;
 };
 
 }  // namespace dpiframe::cuda
