@@ -23,8 +23,17 @@ bool GraphCache::Launch(const Key& key, cudaStream_t stream) {
     found->second.used = calls_;
     graph = found->second.graph;
   }
-  const std::lock_guard<std::mutex> lock(graph->mutex);
-  CheckCuda(cudaGraphLaunch(graph->executable, stream), "a graph can't be launched");
+  cudaError_t code;
+  {
+    const std::lock_guard<std::mutex> lock(graph->mutex);
+    code = cudaGraphLaunch(graph->executable, stream);
+  }
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    GiveUp(key, graph);
+    return false;
+  }
+  CheckCuda(code, "a graph can't be launched");
   return true;
 }
 
@@ -47,6 +56,13 @@ void GraphCache::Add(const Key& key, cudaGraph_t graph) {
 void GraphCache::PutOff() {
   const std::lock_guard<std::mutex> lock(mutex_);
   wants_from_ = calls_ + kPauseLaunches;
+}
+
+void GraphCache::GiveUp(const Key& key, const std::shared_ptr<Graph>& graph) {
+  PutOff();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = entries_.find(key);
+  if (found != entries_.end() && found->second.graph == graph) entries_.erase(found);
 }
 
 GraphCache::Entries::iterator GraphCache::LeastUsed() {

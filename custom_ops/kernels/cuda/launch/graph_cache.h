@@ -19,7 +19,7 @@ class GraphCache {
   // All that a graph depends on: sizes, addresses.
   using Key = std::vector<uintptr_t>;
 
-  // Launches the graph of a key; false where there is none. Throws CudaError.
+  // Launches the graph of a key; false where there is none, or no memory for it on the device. Throws CudaError.
   bool Launch(const Key& key, cudaStream_t stream);
 
   // Whether a graph of this key is likely to pay: the key has come before, there is room, and none failed lately.
@@ -53,6 +53,7 @@ class GraphCache {
   using Entries = std::map<Key, Entry>;
 
   Entries::iterator LeastUsed();
+  void GiveUp(const Key& key, const std::shared_ptr<Graph>& graph);
 
   std::mutex mutex_;
   Entries entries_;
