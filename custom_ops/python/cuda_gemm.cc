@@ -35,6 +35,11 @@ class PyCudaGemm {
     if (operands.size() != program_.operands.size()) {
       throw std::invalid_argument("the program takes " + std::to_string(program_.operands.size()) + " operands");
     }
+    const size_t count = gemm_.kernel_names().size();
+    if (kernel < -1 || kernel >= static_cast<int>(count)) {
+      throw py::index_error("kernel is " + std::to_string(kernel) + ": -1 to " + std::to_string(count - 1) +
+                            " were expected");
+    }
     const size_t bytes = gemm_.scratch_bytes(m, kernel);
     if (bytes > scratch_bytes_) {
       scratch_ = std::make_unique<DeviceBytes>(bytes);

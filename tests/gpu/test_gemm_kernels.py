@@ -101,3 +101,11 @@ def test_results_are_the_same_from_run_to_run(m: int, n: int, k: int, precision:
         first = program.run(kernel)
         for _ in range(2 if CHECKED else 15):
             np.testing.assert_array_equal(program.run(kernel), first, err_msg=f"{kernel}")
+
+
+@pytest.mark.parametrize("depth", [16, 64])
+def test_a_kernel_that_there_is_not(depth: int) -> None:
+    program = CudaGemmProgram(gemm.random_case(4, 8, depth))
+    for kernel in (-2, program.kernel_count, 2**31 - 1):
+        with pytest.raises(IndexError, match=f"kernel is {kernel}: -1 to {program.kernel_count - 1}"):
+            program.run(kernel)
