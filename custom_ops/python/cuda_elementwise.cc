@@ -75,12 +75,7 @@ class PyCudaElementwise {
 
   void Launch(const std::vector<int64_t>& row_axes, const std::vector<uintptr_t>& inputs,
               const std::vector<uintptr_t>& outputs, uintptr_t stream) {
-    if (inputs.size() != inputs_ || outputs.size() != outputs_ || row_axes.empty() || row_axes.size() > 2) {
-      throw std::invalid_argument("the program lists other numbers of row axes, inputs and outputs");
-    }
-    const ElementwiseCall call{{row_axes[0], row_axes.size() > 1 ? row_axes[1] : 1},
-                               reinterpret_cast<const void* const*>(inputs.data()),
-                               reinterpret_cast<void* const*>(outputs.data())};
+    const ElementwiseCall call = CallOf(row_axes, inputs, outputs);
     if (call.rows() == 0) return;
     const ElementwiseLaunch launch = elementwise_->Plan(call);
     if (launch.scratch_bytes > scratch_bytes_) {
@@ -90,9 +85,24 @@ class PyCudaElementwise {
     elementwise_->Launch(call, launch, scratch_ ? scratch_->data() : nullptr, reinterpret_cast<cudaStream_t>(stream));
   }
 
+  size_t ScratchBytes(const std::vector<int64_t>& row_axes, const std::vector<uintptr_t>& inputs,
+                      const std::vector<uintptr_t>& outputs) const {
+    return elementwise_->Plan(CallOf(row_axes, inputs, outputs)).scratch_bytes;
+  }
+
   bool is_compiled() const { return elementwise_->is_compiled(); }
 
  private:
+  ElementwiseCall CallOf(const std::vector<int64_t>& row_axes, const std::vector<uintptr_t>& inputs,
+                         const std::vector<uintptr_t>& outputs) const {
+    if (inputs.size() != inputs_ || outputs.size() != outputs_ || row_axes.empty() || row_axes.size() > 2) {
+      throw std::invalid_argument("the program lists other numbers of row axes, inputs and outputs");
+    }
+    return {{row_axes[0], row_axes.size() > 1 ? row_axes[1] : 1},
+            reinterpret_cast<const void* const*>(inputs.data()),
+            reinterpret_cast<void* const*>(outputs.data())};
+  }
+
   size_t inputs_;
   size_t outputs_;
   std::unique_ptr<CudaElementwise> elementwise_;
@@ -134,6 +144,8 @@ void AddElementwise(py::module_* module) {
            py::arg("stream"),
            "Puts the work on a stream and returns. All addresses are in device memory. Launches of one object must "
            "not overlap where it needs scratch memory.")
+      .def("scratch_bytes", &PyCudaElementwise::ScratchBytes, py::arg("row_axes"), py::arg("inputs"),
+           py::arg("outputs"), "How much scratch memory such a launch takes.")
       .def_property_readonly("is_compiled", &PyCudaElementwise::is_compiled, "Whether a printed kernel runs.");
   AddCache(module);
 }

@@ -61,7 +61,7 @@ def feed(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
     }
 
 
-def towers(count: int, layers: int, slow: tuple[int, int] | None = None) -> onnx.ModelProto:
+def towers(count: int, layers: int, slow: tuple[int, int] | None = None, width: int = WIDTH) -> onnx.ModelProto:
     """Towers of small layers on one input and the sum of their ends, each with a slope of its own: equal ones would be
     one product a layer. The layer `slow` (tower, layer) goes by way of a very wide one."""
     nodes, weights = "", {}
@@ -69,19 +69,19 @@ def towers(count: int, layers: int, slow: tuple[int, int] | None = None) -> onnx
         value = "x"
         for layer in range(layers):
             name = f"t{tower}_{layer}"
-            scale = WIDTH**0.5
+            scale = width**0.5
             if (tower, layer) == slow:
-                weights[f"U_{name}"] = table(WIDTH, DELAY, seed=tower) / scale
-                weights[f"W_{name}"] = table(DELAY, WIDTH, seed=layer) / DELAY**0.5
+                weights[f"U_{name}"] = table(width, DELAY, seed=tower) / scale
+                weights[f"W_{name}"] = table(DELAY, width, seed=layer) / DELAY**0.5
                 nodes += f"w_{name} = MatMul({value}, U_{name}) p_{name} = MatMul(w_{name}, W_{name}) "
             else:
-                weights[f"W_{name}"] = table(WIDTH, WIDTH, seed=tower * 10 + layer) / scale
+                weights[f"W_{name}"] = table(width, width, seed=tower * 10 + layer) / scale
                 nodes += f"p_{name} = MatMul({value}, W_{name}) "
             nodes += f"{name} = LeakyRelu <alpha = {(tower + 1) / 16}> (p_{name}) "
             value = name
     ends = [f"t{tower}_{layers - 1}" for tower in range(count)]
     nodes += f"y = Concat <axis = 1> ({', '.join(ends)})"
-    return parse(f"(float[b,{WIDTH}] x) => (float[b,{WIDTH * count}] y) {{ {nodes} }}", **weights)
+    return parse(f"(float[b,{width}] x) => (float[b,{width * count}] y) {{ {nodes} }}", **weights)
 
 
 def many_lookups(count: int) -> onnx.ModelProto:
@@ -96,5 +96,5 @@ def many_lookups(count: int) -> onnx.ModelProto:
     return parse(text, W=weight, **{f"T{i}": table(9, 4, seed=i) for i in names})
 
 
-def rows(count: int, seed: int = 0) -> dict[str, np.ndarray]:
-    return {"x": np.random.default_rng(seed).normal(size=(count, WIDTH)).astype(np.float32)}
+def rows(count: int, seed: int = 0, width: int = WIDTH) -> dict[str, np.ndarray]:
+    return {"x": np.random.default_rng(seed).normal(size=(count, width)).astype(np.float32)}

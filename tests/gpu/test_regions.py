@@ -13,7 +13,7 @@ pytest.importorskip("onnx_graphsurgeon")
 
 from tests.custom_ops.regions import WIDTH, feed, many_lookups, regional, rows, towers, two_modules
 from tests.gpu.captured import stream
-from tests.gpu.device import CHECKED, whole_session
+from tests.gpu.device import CHECKED, DeviceArray, whole_session
 from tests.graph_passes.harness import parse, session
 
 REPLAYS = 20 if CHECKED else 1000
@@ -31,10 +31,10 @@ def own_graphs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     return on
 
 
-def close(got: list[np.ndarray], want: list[np.ndarray], what: str) -> None:
+def close(got: list[np.ndarray], want: list[np.ndarray], what: str, bound: float = 2e-6) -> None:
     for one, other in zip(got, want, strict=True):
         assert one.shape == other.shape, what
-        assert np.abs(one - other).max(initial=0) <= 2e-6 * max(1, np.abs(other).max(initial=0)), what
+        assert np.abs(one - other).max(initial=0) <= bound * max(1, np.abs(other).max(initial=0)), what
 
 
 def on_gpu(model: onnx.ModelProto, streams: int = 4, **options: str) -> ort.InferenceSession:
@@ -92,6 +92,52 @@ def test_memory_full_of_others_values() -> None:
     for _ in range(RUNS):
         dirty.run(None, {"x": np.full((4096, 1024), np.inf, np.float32)})
         close(runner.run(None, case), want, "after NaN")
+
+
+@pytest.mark.parametrize("streams", [1, 2, 3])
+def test_wide_products_that_share_memory_for_their_parts(streams: int) -> None:
+    """As much as their rows, of one product of a stream after the other."""
+    model = towers(3, 4, width=1024)
+    original, runner = session(model), on_gpu(model, streams)
+    cases = [rows(1024, seed, 1024) for seed in range(2)]
+    wanted = [original.run(None, case) for case in cases]
+    for turn in range(2 * RUNS):
+        close(runner.run(None, cases[turn % 2]), wanted[turn % 2], f"turn {turn}", 1e-5)
+
+
+def test_a_limit_that_holds_the_work_of_few_products() -> None:
+    """Eight products of 8192 rows: 32 MiB of rows, 34 MiB of parts each."""
+    model = towers(1, 8, width=1024)
+    limits = {"gpu_mem_limit": str(512 << 20), "arena_extend_strategy": "kSameAsRequested"}
+    runner = on_gpu(model, **limits)
+    case = rows(8192, width=1024)
+    few = {"x": case["x"][:50]}
+    want = session(model).run(None, few)
+    for _ in range(RUNS):
+        close([runner.run(None, case)[0][:50]], want, "within the limit", 1e-5)
+
+
+def test_addresses_that_suit_single_values_only() -> None:
+    """Other kernels than the first call's take turns with them."""
+    model, count = two_modules(), 100
+    runner, original = on_gpu(model), session(model)
+    places = []
+    for offset in (0, 4, 8):
+        given = {name: DeviceArray(array, array.itemsize * offset // 4) for name, array in feed(count).items()}
+        taken = {
+            name: DeviceArray(np.zeros((count, width), np.float32), offset) for name, width in (("y", 1), ("s", 4))
+        }
+        binding = runner.io_binding()
+        for name, array in given.items():
+            binding.bind_input(name, "cuda", 0, array.dtype, array.shape, array.address)
+        for name, array in taken.items():
+            binding.bind_output(name, "cuda", 0, array.dtype, array.shape, array.address)
+        places.append((binding, given, taken))
+    want = original.run(None, feed(count))
+    for turn in range(4 * RUNS):
+        binding, _, taken = places[turn % 3]
+        runner.run_with_iobinding(binding)
+        close([array.read() for array in taken.values()], want, f"turn {turn}")
 
 
 def test_sixteen_threads() -> None:

@@ -75,8 +75,14 @@ ElementwiseLaunch CudaElementwise::Plan(const ElementwiseCall& call) const {
     launch.scratch_bytes = interpreter_.ScratchBytes(launch.interpreter_blocks);
     return launch;
   }
+  launch.registers = launch.printed.registers;
+  if (schedule_.scratch_bytes > 0) {
+    // One grid for both variants: how much memory a call takes must depend on its sizes alone, since a region takes its
+    // nodes' memory by those, before it knows their addresses.
+    launch.registers = std::max(aligned_.future.get().registers, any_.future.get().registers);
+  }
   const int64_t rows = std::min(call.rows(), MostRows(schedule_));
-  launch.scratch_bytes = GridFor(schedule_, launch.printed.registers, rows, multiprocessors_).scratch_bytes;
+  launch.scratch_bytes = GridFor(schedule_, launch.registers, rows, multiprocessors_).scratch_bytes;
   if (words_.count > kMaxParameterWords) launch.scratch_bytes += words_.count * sizeof(uint64_t);
   return launch;
 }
@@ -120,7 +126,7 @@ void CudaElementwise::Launch(const ElementwiseCall& call, const ElementwiseLaunc
 void CudaElementwise::LaunchRows(const ElementwiseCall& call, const ElementwiseLaunch& launch, int64_t first_row,
                                  int64_t rows, void* scratch, const Launcher& launcher) const {
   const LoadedKernel& printed = launch.printed;
-  const Grid grid = GridFor(schedule_, printed.registers, rows, multiprocessors_);
+  const Grid grid = GridFor(schedule_, launch.registers, rows, multiprocessors_);
   const LaunchShape shape{dim3(grid.blocks), dim3(grid.threads), grid.shared_bytes, 1, printed.waits};
   const auto run = [&](void* parameter) {
     CheckCuda(launcher.Launch(reinterpret_cast<const void*>(printed.kernel), shape, &parameter),

@@ -36,6 +36,7 @@ struct ElementwiseCall {
 // How one call runs.
 struct ElementwiseLaunch {
   LoadedKernel printed;  // none: the interpreter
+  int registers = 0;     // that the printed kernel's grid is made for
   unsigned interpreter_blocks = 0;
   size_t scratch_bytes = 0;  // the call's until its work is done
 };
