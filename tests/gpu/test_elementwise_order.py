@@ -4,6 +4,7 @@ is still read."""
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from onnx import helper
 
 from tests.custom_ops import models
@@ -37,11 +38,23 @@ output 4
 output 5
 """
 """The smallest and the largest of all rows, for each row."""
+OWN = f"""elementwise 1
+rows 1
+input f32 x 1
+input f32 - {ROWS}
+neg f32 1 : 0
+neg f32 1 : 2
+output 3
+output 3
+"""
+"""Each row's own number, twice: without teams."""
 
 
-def test_all_rows_of_the_kernel_before() -> None:
+@pytest.mark.parametrize(("behind", "has_teams"), [(ENDS, True), (OWN, False)], ids=["all rows", "own row"])
+def test_all_rows_of_the_kernel_before(behind: str, has_teams: bool) -> None:
     """A number counts up as long as each kernel sees all rows of the one before, and none of the one behind."""
-    following, ends = (kernels().CudaElementwise(text) for text in (NEXT, ENDS))
+    assert (kernels().elementwise_schedule(behind)["lanes"] > 0) == has_teams
+    following, ends = (kernels().CudaElementwise(text) for text in (NEXT, behind))
     numbers, smallest, largest, nothing = (DeviceArray(np.zeros((ROWS, 1), np.float32)) for _ in range(4))
     zeros = DeviceArray(np.zeros((ROWS, WIDTH), np.float32))
     count = 300
