@@ -68,10 +68,10 @@ class ParallelRegionCuda final : public Kernel {
       if (const auto layout = layouts_.Find(key)) {
         const size_t shapes_end = key.size();
         for (size_t i = 0; i < brought_.size(); ++i) key.push_back(reinterpret_cast<uintptr_t>(addresses[i]));
-        const size_t used = Run(call, *layout, &key);
-        if (used > layout->scratch_bytes) {
+        RegionLayout larger;
+        if (!Run(call, *layout, &key, &larger)) {
           key.resize(shapes_end);
-          layouts_.Remember(key, {layout->outputs, used});
+          layouts_.Remember(key, std::move(larger));
         }
       } else {
         layouts_.Remember(key, RunInOrder(call));
@@ -97,26 +97,30 @@ class ParallelRegionCuda final : public Kernel {
     for (size_t i = 0; i < plan_.steps.size(); ++i) RunStep(i, &values, call->stream());
     RegionLayout layout;
     for (size_t i = 0; i < region_.program().outputs.size(); ++i) layout.outputs.push_back(values.output(i).shape);
-    layout.scratch_bytes = values.used();
+    layout.blocks = values.taken();
     return layout;
   }
 
-  // Returns the scratch memory that such a call takes: with other addresses it may be more than the layout's.
-  size_t Run(NodeCall* call, const RegionLayout& layout, GraphCache::Key* begun) {
+  // False where the layout's blocks were not enough: with other addresses a call may need more.
+  bool Run(NodeCall* call, const RegionLayout& layout, GraphCache::Key* begun, RegionLayout* larger) {
     GraphCache::Key& key = *begun;
     const RegionBuffers buffers(region_, layout, call);
     const cudaStream_t stream = static_cast<cudaStream_t>(call->stream());
-    if (!makes_graphs_ || IsCapturing(stream)) return Launch(call, buffers, stream);
-    key.push_back(reinterpret_cast<uintptr_t>(buffers.block()));
-    key.push_back(layout.scratch_bytes);
+    if (!makes_graphs_ || IsCapturing(stream)) return Launch(call, buffers, stream, larger);
+    key.push_back(reinterpret_cast<uintptr_t>(buffers.small()));
+    key.push_back(layout.blocks.small);
+    for (size_t i = 0; i < layout.blocks.large.size(); ++i) {
+      key.push_back(reinterpret_cast<uintptr_t>(buffers.large(i)));
+      key.push_back(layout.blocks.large[i]);
+    }
     for (size_t i = 0; i < layout.outputs.size(); ++i) key.push_back(reinterpret_cast<uintptr_t>(buffers.output(i)));
-    if (graphs_.Launch(key, stream)) return layout.scratch_bytes;
+    if (graphs_.Launch(key, stream)) return true;
     // Others' graphs may have taken its place already.
-    if (graphs_.Wants(key) && MakeGraph(call, buffers, key) && graphs_.Launch(key, stream)) return layout.scratch_bytes;
-    return Launch(call, buffers, stream);
+    if (graphs_.Wants(key) && MakeGraph(call, buffers, key) && graphs_.Launch(key, stream)) return true;
+    return Launch(call, buffers, stream, larger);
   }
 
-  size_t Launch(NodeCall* call, const RegionBuffers& buffers, cudaStream_t stream) {
+  bool Launch(NodeCall* call, const RegionBuffers& buffers, cudaStream_t stream, RegionLayout* larger) {
     CudaRegionValues values(region_, plan_, call);
     values.PutInto(buffers);
     const SideStreams::Lease set(&side_streams_, stream);
@@ -127,7 +131,10 @@ class ParallelRegionCuda final : public Kernel {
       fork.Leave(i);
     }
     fork.Join();
-    return values.used();
+    if (!values.has_grown()) return true;
+    *larger = buffers.layout();
+    larger->blocks.Cover(values.taken());
+    return false;
   }
 
   // False where there is no graph of a call, now or at all.

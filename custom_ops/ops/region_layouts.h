@@ -1,6 +1,7 @@
 // What calls of a region with inputs of the same shapes have in common.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -13,9 +14,33 @@
 
 namespace dpiframe {
 
+// Scratch memory of a call. Large blocks are taken one by one, as a first call takes them: ONNX Runtime has blocks of
+// these sizes then, and would keep them beside one for all. Small ones lie in one, which takes less time.
+struct RegionBlocks {
+  static constexpr size_t kLarge = size_t{16} << 20;
+
+  std::vector<size_t> large;  // bytes, in the order in which they are taken
+  size_t small = 0;           // of all others
+
+  void Add(size_t bytes) {
+    if (bytes >= kLarge) {
+      large.push_back(bytes);
+    } else {
+      small += bytes;
+    }
+  }
+
+  // Makes them enough for others, too.
+  void Cover(const RegionBlocks& others) {
+    large.resize(std::max(large.size(), others.large.size()));
+    for (size_t i = 0; i < others.large.size(); ++i) large[i] = std::max(large[i], others.large[i]);
+    small = std::max(small, others.small);
+  }
+};
+
 struct RegionLayout {
   std::vector<TensorShape> outputs;
-  size_t scratch_bytes = 0;  // of all values and the nodes' own work
+  RegionBlocks blocks;  // for all values and the nodes' own work
 };
 
 // The layouts of a region by its inputs' shapes; a bounded number of them.

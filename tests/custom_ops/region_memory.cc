@@ -13,9 +13,11 @@ extern "C" size_t place_region(const char* text, const size_t* sizes, int64_t* b
   const RegionPlan plan = PlanRegion(program);
   char* const start = reinterpret_cast<char*>(uintptr_t{1} << 40);
   char* next = start;
+  size_t used = 0;
   RegionMemory memory(plan, static_cast<size_t>(program.values), [&](size_t bytes) {
     char* const block = next;
     next += bytes + gap;
+    used += bytes;
     return block;
   });
   for (size_t step = 0; step < program.nodes.size(); ++step) {
@@ -28,5 +30,5 @@ extern "C" size_t place_region(const char* text, const size_t* sizes, int64_t* b
     if (sizes[own] > 0) begins[own] = memory.ForStep(sizes[own]) - start;
     memory.EndStep();
   }
-  return memory.used();
+  return used;
 }

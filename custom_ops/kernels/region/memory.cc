@@ -27,7 +27,6 @@ RegionMemory::Piece RegionMemory::Take(size_t bytes) {
   const size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   const Piece again = TakeFree(plan_.steps[step_].stream, size);
   if (again.data != nullptr) return again;
-  used_ += size;
   return {new_block_(size), size, blocks_++};
 }
 

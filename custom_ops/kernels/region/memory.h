@@ -19,7 +19,8 @@ class RegionMemory {
  public:
   static constexpr size_t kAlignment = 256;
 
-  // new_block: memory of a size that is a multiple of kAlignment, for the rest of the call.
+  // new_block: memory of a size that is a multiple of kAlignment, for the rest of the call. The same steps and sizes
+  // ask for the same blocks, wherever those lie.
   RegionMemory(const RegionPlan& plan, size_t values, std::function<char*(size_t)> new_block)
       : plan_(plan), new_block_(std::move(new_block)), values_(values) {}
 
@@ -29,9 +30,6 @@ class RegionMemory {
 
   // To be called when all of a step is launched; the first one begins by itself.
   void EndStep();
-
-  // Of all blocks: the same for the same steps and sizes, wherever blocks lie.
-  size_t used() const { return used_; }
 
  private:
   struct Piece {
@@ -54,7 +52,6 @@ class RegionMemory {
   std::vector<Piece> of_step_;
   std::vector<Free> free_;
   size_t step_ = 0;
-  size_t used_ = 0;
   int blocks_ = 0;
 };
 
