@@ -18,7 +18,7 @@ from tests.custom_ops.elementwise_programs import Case, Generator, cases, number
 from tests.custom_ops.printed_kernels import CpuKernel
 from tests.custom_ops.test_elementwise_schedule import CROSS, INTERACTION, SECOND_ORDER, SOFTMAX, kernels
 
-TEAMS = [0, 0, 1, 2, 4, 8, 16, 32, 128, 256]
+TEAMS = [0, 0, 1, 2, 4, 8, 16, 32, 128, 256, 512]
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 

@@ -100,7 +100,39 @@ def test_wide_rows_take_whole_blocks() -> None:
     assert kernels.elementwise_schedule(SOFTMAX.replace("48", "8"))["lanes"] <= 8
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32, 128, 256])
+def cross_layers(elements: int) -> str:
+    """Three cross layers without a bias: each reads a sum over all that the one before it gave."""
+    lines = [f"input f32 x {elements}", *[f"input f32 - {elements}"] * 3]
+    last = 0
+    for weights in (1, 2, 3):
+        first = len(lines)
+        lines += [f"mul f32 {elements} : {last} {weights}", f"sum f32 1 : {first} 0"]
+        lines += [f"mul f32 {elements} : 0 {first + 1}", f"add f32 {elements} : {first + 2} {last}"]
+        last = first + 3
+    return HEAD + "\n".join([*lines, f"output {last}\n"])
+
+
+def test_wide_cross_layers_stay_in_a_blocks_registers() -> None:
+    """What doesn't fit into shared memory would take ten times as long in global memory."""
+    schedule = kernels.elementwise_schedule(cross_layers(16000))
+    assert schedule["lanes"] == 512
+    assert (schedule["shared_bytes"], schedule["scratch_bytes"]) == (0, 0)
+    assert homes(schedule)[0] == "lane"
+    assert {stage["width"] for stage in schedule["stages"]} == {4}
+
+
+def test_what_is_cheap_and_fits_nowhere_is_computed_again() -> None:
+    schedule = kernels.elementwise_schedule(cross_layers(40000))
+    assert schedule["scratch_bytes"] == 0
+    assert "shared" not in homes(schedule).values()
+
+
+def test_single_elements_are_not_read_for_a_sixtieth_fewer_rounds() -> None:
+    """4000 runs of four leave a lane of 256 with 64 elements, 16000 elements with 63."""
+    assert {stage["width"] for stage in kernels.elementwise_schedule(cross_layers(16000), 256)["stages"]} == {4}
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32, 128, 256, 512])
 def test_what_shared_memory_lacks_lies_in_scratch_memory(lanes: int) -> None:
     text = HEAD + (
         "input f32 x 300 4\nview f32 300 300 4 : 0 0 4 0 1\nview f32 300 300 4 : 0 0 0 4 1\nmul f32 300 300 4 : 1 2\n"
@@ -115,7 +147,7 @@ def test_what_shared_memory_lacks_lies_in_scratch_memory(lanes: int) -> None:
             assert stage["outer_lanes"] * stage["inner_lanes"] == lanes
 
 
-@pytest.mark.parametrize("lanes", [128, 256])
+@pytest.mark.parametrize("lanes", [128, 256, 512])
 def test_shared_memory_has_room_for_what_a_blocks_warps_add_up(lanes: int) -> None:
     for size in range(10880, 10930):
         text = SOFTMAX.replace("48", str(size))

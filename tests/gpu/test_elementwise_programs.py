@@ -12,7 +12,7 @@ from tests.gpu.device import CHECKED, whole_session
 from tests.gpu.elementwise import CudaProgram, elementwise_model, feeds
 
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
-TEAMS = [0, 0, 1, 2, 4, 8, 16, 32, 128, 256]
+TEAMS = [0, 0, 1, 2, 4, 8, 16, 32, 128, 256, 512]
 
 
 def examples(count: int) -> settings:

@@ -73,7 +73,7 @@ def test_wide_rows(n: int, compiles: bool) -> None:
     elementwise_reference.compare(text, inputs, CudaProgram(text, compiles).run(inputs))
 
 
-@pytest.mark.parametrize("lanes", [128, 256])
+@pytest.mark.parametrize("lanes", [128, 256, 512])
 @pytest.mark.parametrize("n", [10_888, 10_896, 10_908, 10_916, 10_922, 10_924])
 def test_rows_that_fill_shared_memory(n: int, lanes: int) -> None:
     text = SOFTMAX.format(n=n)

@@ -22,7 +22,7 @@ Grid GridOfThreads(const Schedule& schedule, int64_t rows, int64_t multiprocesso
     for (const Stage& stage : schedule.stages) sum += StageBlocks(stage, rows, grid.threads);
     return sum;
   };
-  grid.threads = kMaxBlockThreads;
+  grid.threads = kBlockThreads;
   while (grid.threads > kMinThreads && blocks() < kBlocksOfEach * multiprocessors) grid.threads /= 2;
   grid.blocks = static_cast<unsigned>(blocks());
   return grid;
@@ -34,7 +34,7 @@ Grid GridOfThreads(const Schedule& schedule, int64_t rows, int64_t multiprocesso
 Grid GridOfTeams(const Schedule& schedule, int registers, int64_t rows, int64_t multiprocessors) {
   const unsigned lanes = static_cast<unsigned>(schedule.lanes);
   Grid grid;
-  grid.threads = schedule.lanes > kWarpLanes ? lanes : kMaxBlockThreads;
+  grid.threads = schedule.lanes > kWarpLanes ? lanes : kBlockThreads;
   const auto shrinks = [&] {
     const int64_t teams = grid.threads / lanes;
     return DivideUp(rows, teams) < multiprocessors * 3 / 4 ||

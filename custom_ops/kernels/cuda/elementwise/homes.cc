@@ -19,6 +19,7 @@ constexpr int64_t kMaxAllRegisters = 96;   // of all
 constexpr int64_t kMaxStagedBytes = 8192;  // of an input
 constexpr size_t kManyReads = 48;
 constexpr double kReadCost = 3, kWriteCost = 2, kWaitCost = 64;
+constexpr double kFar = 1.5;
 
 }  // namespace
 
@@ -172,7 +173,9 @@ bool HomeChooser::PaysInMemory(int number, double times) const {
   }
   if (reads.size() > kManyReads) return true;
   const double cost = whole_costs_[static_cast<size_t>(number)];
-  return cost * (times - elements) > kReadCost * times + kWriteCost * elements + kWaitCost;
+  // Shared memory doesn't hold it: the L2 cache does, at best.
+  const bool far = elements * static_cast<double>(ScalarBytes(value.type)) > static_cast<double>(kMaxSharedBytes);
+  return cost * (times - elements) > (kReadCost * times + kWriteCost * elements) * (far ? kFar : 1) + kWaitCost;
 }
 
 void HomeChooser::ReadOperands(int number, Home home) {

@@ -251,11 +251,11 @@ class Scheduler {
 int WidthFor(const ElementwiseProgram& program, int64_t elements, int lanes) {
   const int most = Divisor(elements, MaxWidth(program));
   if (lanes == 0) return most;
-  // As many lanes take part as there are elements for; of widths that leave a lane with as many, the largest.
+  // As many lanes take part as there are elements for; of widths that leave a lane with about as many, the largest.
   const auto share = [&](int width) { return DivideUp(elements / width, lanes) * width; };
   int best = most;
   for (int width = most / 2; width >= 1; width /= 2) {
-    if (share(width) < share(best)) best = width;
+    if (share(width) < share(best) - share(best) / 16) best = width;
   }
   return best;
 }
@@ -264,7 +264,7 @@ Schedule MakeSchedule(const ElementwiseProgram& program, int lanes) { return Sch
 
 Schedule MakeSchedule(const ElementwiseProgram& program) {
   Schedule best;
-  for (const int lanes : {1, 2, 4, 8, 16, 32, 128, 256}) {
+  for (const int lanes : {1, 2, 4, 8, 16, 32, 128, 256, 512}) {
     Schedule schedule = MakeSchedule(program, lanes);
     if (best.stages.empty() || schedule.cost < best.cost) best = std::move(schedule);
     if (best.lanes == 0) break;

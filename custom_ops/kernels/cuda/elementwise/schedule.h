@@ -14,7 +14,7 @@
 namespace dpiframe::cuda {
 
 constexpr int kWarpLanes = 32;
-constexpr int kMaxBlockThreads = 256;
+constexpr int kBlockThreads = 256;            // of teams that are no blocks
 constexpr size_t kMaxSharedBytes = 48 << 10;  // of a block, without asking for more
 
 // The loads of so many rounds of a loop stand in front of all computation, where they fill no more than so many
@@ -64,7 +64,7 @@ struct Schedule {
 // The fastest schedule that the cost model finds.
 Schedule MakeSchedule(const ElementwiseProgram& program);
 
-// The schedule for teams of this many lanes: 1, 2, 4, ..., 32, or a whole block's 128 or 256.
+// The schedule for teams of this many lanes: 1, 2, 4, ..., 32, or a whole block's 128, 256 or 512.
 Schedule MakeSchedule(const ElementwiseProgram& program, int lanes);
 
 // Elements that a lane works on at once in loops over `elements` elements.
