@@ -66,14 +66,15 @@ __device__ __forceinline__ void PoolPlainRows(const LookupArguments& a, const Se
     totals[r].Start(pooling);
     ones[r] = place.count;
   }
+  const auto exists = [&](uint32_t first, int i) {
+    return (kRows == 1 || i / kBatch < rows) && first + i % kBatch < place.count;
+  };
   int64_t ids[kTerms];
   const auto load_ids = [&](uint32_t first) {
 #pragma unroll
     for (int i = 0; i < kTerms; ++i) {
       ids[i] = 0;
-      if ((kRows == 1 || i / kBatch < rows) && first + i % kBatch < place.count) {
-        ids[i] = LoadPlainId(place, i / kBatch, first + i % kBatch);
-      }
+      if (exists(first, i)) ids[i] = LoadPlainId(place, i / kBatch, first + i % kBatch);
     }
   };
   constexpr bool kAhead = kRows == 1;  // the next ids wait for memory together with the rows
@@ -81,18 +82,17 @@ __device__ __forceinline__ void PoolPlainRows(const LookupArguments& a, const Se
 #pragma unroll 1
   for (uint32_t first = 0; first < place.count; first += kBatch) {
     if (!kAhead) load_ids(first);
-    const auto exists = [&](int i) { return (kRows == 1 || i / kBatch < rows) && first + i % kBatch < place.count; };
     uint32_t zero_weights = 0;  // as bits
     Vector<kBytes> values[kTerms];
 #pragma unroll
     for (int i = 0; i < kTerms; ++i) {
-      bool is_read = exists(i);
+      bool is_read = exists(first, i);
       if (kMasked && mask != Mask::kNone && ids[i] == number && is_read) {
         zero_weights |= 1u << i;
         is_read = mask != Mask::kSkip;
         --ones[i / kBatch];
       }
-      if (!IsInside(place, ids[i]) && exists(i)) {
+      if (!IsInside(place, ids[i]) && exists(first, i)) {
         is_read &= ResolvePlainId(a, place, part.element, first + i % kBatch, &ids[i]);
       }
       values[i] = Vector<kBytes>{};
@@ -105,7 +105,7 @@ __device__ __forceinline__ void PoolPlainRows(const LookupArguments& a, const Se
 #pragma unroll
       for (int i = 0; i < kTerms; ++i) {
         const float weight = (zero_weights >> i & 1) != 0 ? 0.0f : 1.0f;
-        if (exists(i)) totals[i / kBatch].Join(pooling, values[i], weight);
+        if (exists(first, i)) totals[i / kBatch].Join(pooling, values[i], weight);
       }
     } else {
       // Zeros, which stand for what isn't read, change no bit of a sum: that is never -0.
