@@ -6,24 +6,13 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/device/async_copy.cuh"
 #include "records.h"
 
 namespace dpiframe::cuda {
 
 constexpr int kRowBytes = 4 * kChunk;
 constexpr int kRowBufferBytes = 16 * kRowBytes;
-
-__device__ __forceinline__ void CopyAsync16(uint32_t to, const void* from, uint32_t bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void CopyAsync4(uint32_t to, const void* from, uint32_t bytes) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int kPending>
-__device__ __forceinline__ void WaitForCopies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-}
 
 template <int kBuffers>
 class RowRing {
