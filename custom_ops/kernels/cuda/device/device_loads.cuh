@@ -93,7 +93,7 @@ __device__ __forceinline__ float ToFloat(uint64_t bits, Read read) {
 }
 
 // The steps of an id in two's complement. Rare and long, so kept out of the loops.
-__device__ __noinline__ int64_t ApplySteps(const Steps* steps, int64_t value) {
+inline __device__ __noinline__ int64_t ApplySteps(const Steps* steps, int64_t value) {
   const int64_t div = steps->div;
   const int64_t mod = steps->mod;
   // A division by -1 is a negation, also of the smallest int64.

@@ -5,6 +5,7 @@
 // few chunks to fill the GPU, by several lanes of a warp, which look terms up side by side.
 #pragma once
 
+#include "bag_rules.cuh"
 #include "chunk_groups.cuh"
 #include "kernel.cuh"
 #include "kernels/cuda/device/device_loads.cuh"
@@ -24,13 +25,10 @@ struct BagPlace {
   const char* table;
 };
 
-// As Slice takes it: below 0 it counts from the end, and what lies outside the list is moved to its nearest end.
-__device__ __forceinline__ int64_t ToListPosition(const LookupArguments& a, const BagChunk& chunk, const char* offsets,
-                                                  int64_t index, int64_t length) {
-  int64_t offset = ToId(LoadBits(offsets, index, chunk.offsets_read), chunk.offsets_read);
-  if (chunk.offsets_steps >= 0) offset = ApplySteps(a.steps + chunk.offsets_steps, offset);
-  if (offset < 0) offset += length;
-  return offset < 0 ? 0 : offset > length ? length : offset;
+__device__ __forceinline__ int64_t LoadOffset(const LookupArguments& a, const BagChunk& chunk, const char* offsets,
+                                              int64_t index) {
+  const int64_t offset = ToId(LoadBits(offsets, index, chunk.offsets_read), chunk.offsets_read);
+  return chunk.offsets_steps >= 0 ? ApplySteps(a.steps + chunk.offsets_steps, offset) : offset;
 }
 
 __device__ __forceinline__ BagPlace BagPlaceOf(const LookupArguments& a, const Words& words, const Segment& segment,
@@ -48,9 +46,9 @@ __device__ __forceinline__ BagPlace BagPlaceOf(const LookupArguments& a, const W
   if (chunk.bounds == 0) {
     at = PlaceOf(a, words, chunk.offsets_word, chunk.offsets_column, chunk.offsets_columns, place.row);
   }
-  place.begin = ToListPosition(a, chunk, offsets, at.first, length);
+  place.begin = ToListPosition(LoadOffset(a, chunk, offsets, at.first), length);
   const bool ends_with_list = chunk.bounds == 0 && place.row + 1 == a.rows;
-  place.end = ends_with_list ? length : ToListPosition(a, chunk, offsets, at.first + at.row_step, length);
+  place.end = ends_with_list ? length : ToListPosition(LoadOffset(a, chunk, offsets, at.first + at.row_step), length);
   place.list = reinterpret_cast<const char*>(words[word]);
   place.weights = reinterpret_cast<const char*>(words[chunk.weights_word]);
   place.table = TableAddress(words, chunk.lookup.base, chunk.lookup.facts);
@@ -93,28 +91,19 @@ __device__ __forceinline__ float LoadBagWeight(const BagPlace& place, int64_t po
   return position < place.end ? ToFloat(LoadBits(place.weights, position, read), read) : 0.0f;
 }
 
-__device__ __forceinline__ Pooling PoolingOf(const BagChunk& chunk) {
-  return {chunk.rule == PoolRule::kMax ? PoolRule::kMax : PoolRule::kSum, false, 0.0f};
-}
-
 template <typename Element, int kBytes>
 __device__ __forceinline__ void StoreBag(const Segment& segment, const BagPlace& place, int64_t count,
                                          Totals<Element, kBytes>* totals) {
   const BagChunk& chunk = place.chunk;
-  if (count == 0) {
-    totals->Set(chunk.lowest != 0 ? -INFINITY : 0.0f);
-  } else if (chunk.rule == PoolRule::kMean) {
-    totals->DivideBy(static_cast<float>(count));
-  }
   char* const output =
       reinterpret_cast<char*>(segment.output) + place.row * segment.row_bytes + uint64_t{chunk.lookup.extra} * kBytes;
-  *reinterpret_cast<Vector<kBytes>*>(output) = totals->Result(PoolingOf(chunk));
+  *reinterpret_cast<Vector<kBytes>*>(output) = BagResult(chunk.rule, chunk.lowest != 0, count, totals);
 }
 
 // A chunk by one thread.
 template <typename Element, int kBytes>
 __device__ __forceinline__ void BagByThread(const LookupArguments& a, const Segment& segment, const BagPlace& place) {
-  const Pooling pooling = PoolingOf(place.chunk);
+  const Pooling pooling = BagPooling(place.chunk.rule);
   Totals<Element, kBytes> totals;
   totals.Start(pooling);
   int64_t count = 0;
@@ -140,74 +129,6 @@ __device__ __forceinline__ void BagByThread(const LookupArguments& a, const Segm
   StoreBag<Element, kBytes>(segment, place, count, &totals);
 }
 
-// A plain bag's id that isn't inside becomes a row of the table, or -1 for zeros; returns whether it was outside.
-__device__ __forceinline__ bool ResolvePlainBagId(const LookupArguments& a, const BagChunk* record, int64_t* id) {
-  const Facts facts = LoadPart(&record->lookup.facts);
-  if (!ResolveId(facts.table_rows(), a.clamp, id)) return false;
-  if (facts.counts_bad_ids()) atomicAdd(a.counters + LoadPart(&record->line), 1ull);
-  return true;
-}
-
-// The same for int32 and int64 ids as they stand in the list, without weights.
-template <bool kWide, typename Element, int kBytes>
-__device__ __forceinline__ void PlainBagByThread(const LookupArguments& a, const Segment& segment,
-                                                 const BagPlace& place, const BagChunk* record) {
-  constexpr int64_t kIdBytes = kWide ? 8 : 4;
-  const Pooling pooling = PoolingOf(place.chunk);
-  const uint64_t last_row = static_cast<uint32_t>(place.chunk.lookup.facts.table_rows() - 1);
-  const int64_t padding = place.chunk.padding;
-  const uint32_t stride = place.chunk.lookup.stride;
-  const char* list = place.list + place.begin * kIdBytes;
-  int64_t left = place.end - place.begin;
-  int64_t count = left;
-  Totals<Element, kBytes> totals;
-  totals.Start(pooling);
-  int64_t ids[kBagBatch];
-  const auto load_ids = [&]() {
-#pragma unroll
-    for (int b = 0; b < kBagBatch; ++b) {
-      ids[b] = 0;
-      if (b >= left) continue;
-      ids[b] = kWide ? LoadAs<int64_t>(list + b * kIdBytes) : LoadAs<int32_t>(list + b * kIdBytes);
-    }
-  };
-  load_ids();
-#pragma unroll 1
-  while (left > 0) {
-    uint32_t joined = 0;  // as bits
-    Vector<kBytes> rows[kBagBatch];
-#pragma unroll
-    for (int b = 0; b < kBagBatch; ++b) {
-      rows[b] = Vector<kBytes>{};
-      if (b >= left) continue;
-      const bool inside = static_cast<uint64_t>(ids[b]) <= last_row;
-      const bool outside = !inside && ResolvePlainBagId(a, record, &ids[b]);
-      if (ids[b] == padding && !outside) {
-        --count;
-        continue;
-      }
-      joined |= 1u << b;
-      if (inside || ids[b] >= 0) {
-        rows[b] = LoadAs<Vector<kBytes>>(place.table + uint64_t{static_cast<uint32_t>(ids[b])} * stride);
-      }
-    }
-    list += kBagBatch * kIdBytes;
-    left -= kBagBatch;
-    load_ids();  // they wait for memory together with the rows
-    if (pooling.rule == PoolRule::kMax) {
-#pragma unroll
-      for (int b = 0; b < kBagBatch; ++b) {
-        if ((joined >> b & 1) != 0) totals.Join(pooling, rows[b], 1.0f);
-      }
-    } else {
-      // Zeros, which stand for what isn't read, change no bit of a sum: that is never -0.
-#pragma unroll
-      for (int b = 0; b < kBagBatch; ++b) totals.Add(rows[b]);
-    }
-  }
-  StoreBag<Element, kBytes>(segment, place, count > 0 ? count : 0, &totals);
-}
-
 // Chunks by a warp: lane t * n + j looks up every 2^lanes_log2-th term of the warp's chunk j, n being how many it has.
 template <typename Element, int kBytes>
 __device__ __forceinline__ void BagByLanes(const LookupArguments& a, const Words& words, const Segment& segment) {
@@ -220,7 +141,7 @@ __device__ __forceinline__ void BagByLanes(const LookupArguments& a, const Words
   const uint32_t terms_at_once = 1u << segment.lanes_log2;
   const BagPlace place = BagPlaceOf(a, words, segment, (thread >> 5 << chunks_log2) + own_chunk);
   const bool exists = place.row < a.end_row;
-  const Pooling pooling = PoolingOf(place.chunk);
+  const Pooling pooling = BagPooling(place.chunk.rule);
   Totals<Element, kBytes> totals;
   totals.Start(pooling);
   int64_t count = 0;
@@ -288,12 +209,6 @@ __device__ __forceinline__ void FillBags(const LookupArguments& a, const Words& 
   const BagPlace place = BagPlaceOf(a, words, segment, item);
   if (place.row >= a.end_row) return;
   if (kCount == 1 || !a.aligned) return BagByElements<Element>(a, segment, place, kCount);
-  const Facts facts = place.chunk.lookup.facts;
-  const bool plain =
-      place.chunk.weights_read == Read::kConstant && !facts.has_steps() && facts.table_rows() <= int64_t{1} << 32;
-  const BagChunk* const record = a.bag_chunks + segment.first_chunk + GroupedChunkOf(segment, item).chunk;
-  if (plain && facts.read() == Read::kInt64) return PlainBagByThread<true, Element, kBytes>(a, segment, place, record);
-  if (plain && facts.read() == Read::kInt32) return PlainBagByThread<false, Element, kBytes>(a, segment, place, record);
   BagByThread<Element, kBytes>(a, segment, place);
 }
 

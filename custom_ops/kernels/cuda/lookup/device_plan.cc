@@ -116,6 +116,14 @@ void LookupDevicePlanBuilder::AddSegments() {
     plan_.bag_segments.push_back(MadeSegment(key, plan_.bag_chunks.size(), pieces.size(), bag_lists_[key]));
     plan_.bag_chunks.insert(plan_.bag_chunks.end(), pieces.begin(), pieces.end());
   }
+  for (const auto& [key, pieces] : plain_bag_pieces_) {
+    SegmentPlan segment = plain_bag_lists_[key];
+    segment.lanes_log2 = key.second;
+    segment.pooling.weighted = std::get<4>(key.first);
+    plan_.plain_bag_segments.push_back(
+        MadeSegment(key.first, plan_.plain_bags.size(), pieces.size(), std::move(segment)));
+    plan_.plain_bags.insert(plan_.plain_bags.end(), pieces.begin(), pieces.end());
+  }
 }
 
 void LookupDevicePlanBuilder::AddPieces(const SegmentKey& key, const std::vector<Piece>& pieces, SegmentPlan segment) {

@@ -32,6 +32,7 @@ struct SegmentPlan {
   bool one_source = false;
   Pooling pooling{};  // of a pool of tables
   uint64_t terms = 0;
+  uint8_t lanes_log2 = 0;  // of plain bags: for the most chunks that one has
   std::vector<int> star_sources;
 };
 
@@ -41,13 +42,15 @@ struct LookupDevicePlan {
   std::vector<PoolChunk> pool_chunks;
   std::vector<PlainPool> plain_pools;
   std::vector<BagChunk> bag_chunks;
+  std::vector<PlainBag> plain_bags;
   std::vector<Pool> pools;
   std::vector<Group> groups;
   std::vector<Lookup> terms;
   std::vector<Weight> weights;
   std::vector<Steps> steps;
   std::vector<SegmentPlan> segments;
-  std::vector<SegmentPlan> bag_segments;  // launched apart from the others
+  std::vector<SegmentPlan> bag_segments;        // launched apart from the others
+  std::vector<SegmentPlan> plain_bag_segments;  // and these apart from those
 
   // The words of a call: sources (one with a dynamic number of columns takes a second word for it), then the tables
   // that a call may change.

@@ -85,6 +85,8 @@ class LookupDevicePlanBuilder {
   void SetWeightSource(int source, int64_t column, Weight* weight) const;
 
   void AddBag(const ProgramBlock& block, uint32_t line);
+  bool FitsPlainBag(const ProgramBlock& block, const Lookup& lookup) const;
+  void AddPlainBag(const ProgramBlock& block, uint32_t line, const Lookup& lookup);
 
   const LookupProgram& program_;
   const std::vector<ElementType>& source_types_;
@@ -98,6 +100,8 @@ class LookupDevicePlanBuilder {
   std::map<SegmentKey, SegmentPlan> pool_terms_;
   std::map<SegmentKey, std::vector<BagChunk>> bag_pieces_;
   std::map<SegmentKey, SegmentPlan> bag_lists_;
+  std::map<std::pair<SegmentKey, uint8_t>, std::vector<PlainBag>> plain_bag_pieces_;  // the second: lanes_log2
+  std::map<std::pair<SegmentKey, uint8_t>, SegmentPlan> plain_bag_lists_;
 };
 
 }  // namespace dpiframe::cuda

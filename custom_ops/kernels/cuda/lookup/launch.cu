@@ -1,4 +1,3 @@
-#include "bags.cuh"
 #include "kernel.cuh"
 #include "launch.h"
 
@@ -40,11 +39,6 @@ const void* PlainPoolKernelFor(uint32_t element_bytes, bool short_pools) {
 const void* LookupKernelFor(uint32_t element_bytes) {
   if (element_bytes == 4) return reinterpret_cast<const void*>(&LookupKernel<kGeneralRows, float>);
   return reinterpret_cast<const void*>(&LookupKernel<kGeneralRows, __half>);
-}
-
-const void* BagKernelFor(uint32_t element_bytes) {
-  if (element_bytes == 4) return reinterpret_cast<const void*>(&BagKernel<float>);
-  return reinterpret_cast<const void*>(&BagKernel<__half>);
 }
 
 cudaError_t LaunchLookup(const void* kernel, uint32_t blocks, const LookupArguments& arguments, const Words& words,

@@ -24,8 +24,9 @@ const void* PlainPoolKernelFor(uint32_t element_bytes, bool short_pools);
 // The kernel for everything, for tables of elements of 2 or 4 bytes.
 const void* LookupKernelFor(uint32_t element_bytes);
 
-// The kernel for bags, for tables of elements of 2 or 4 bytes.
+// The kernels for bags and for plain bags, for tables of elements of 2 or 4 bytes.
 const void* BagKernelFor(uint32_t element_bytes);
+const void* PlainBagKernelFor(uint32_t element_bytes, bool short_bags);
 
 cudaError_t LaunchLookup(const void* kernel, uint32_t blocks, const LookupArguments& arguments, const Words& words,
                          const Launcher& launcher);

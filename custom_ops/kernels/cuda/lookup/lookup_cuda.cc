@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "divisor.h"
 #include "kernels/cuda/device/cuda_error.h"
 #include "kernels/cuda/device/device_scope.h"
 #include "kernels/cuda/device/divide_up.h"
@@ -12,15 +13,8 @@ namespace dpiframe::cuda {
 namespace {
 
 constexpr size_t kSectionAlignment = 256;
-constexpr uint64_t kMaxThreads = (uint64_t{1} << 31) - 2 * kBlockThreads;  // of a segment in a launch
 
 size_t Aligned(size_t bytes) { return (bytes + kSectionAlignment - 1) / kSectionAlignment * kSectionAlignment; }
-
-Divisor DivisorFor(uint32_t number) {
-  uint32_t shift = 0;
-  while ((uint64_t{1} << shift) < number) ++shift;
-  return {static_cast<uint32_t>((uint64_t{1} << 32) * ((uint64_t{1} << shift) - number) / number + 1), shift};
-}
 
 // Rows of a chunk that a thread fills, given those for chunks of 16 bytes.
 uint64_t RowsOf(ChunkKind kind, int rows_per_thread) {
@@ -73,13 +67,13 @@ CudaLookup::CudaLookup(const LookupProgram& program, const std::vector<ElementTy
   }
   arguments_.element_bytes = plan_.element_bytes;
   arguments_.clamp = plan_.clamp;
-  device_bytes_ = Aligned(plan_.chunks.size() * sizeof(Lookup)) + Aligned(plan_.chunk_lines.size() * sizeof(uint32_t)) +
-                  Aligned(plan_.pool_chunks.size() * sizeof(PoolChunk)) +
-                  Aligned(plan_.plain_pools.size() * sizeof(PlainPool)) +
-                  Aligned(plan_.bag_chunks.size() * sizeof(BagChunk)) + Aligned(plan_.pools.size() * sizeof(Pool)) +
-                  Aligned(plan_.groups.size() * sizeof(Group)) + Aligned(plan_.terms.size() * sizeof(Lookup)) +
-                  Aligned(plan_.weights.size() * sizeof(Weight)) + Aligned(plan_.steps.size() * sizeof(Steps)) +
-                  Aligned(plan_.line_count * sizeof(uint64_t)) + kSectionAlignment;
+  device_bytes_ =
+      Aligned(plan_.chunks.size() * sizeof(Lookup)) + Aligned(plan_.chunk_lines.size() * sizeof(uint32_t)) +
+      Aligned(plan_.pool_chunks.size() * sizeof(PoolChunk)) + Aligned(plan_.plain_pools.size() * sizeof(PlainPool)) +
+      Aligned(plan_.bag_chunks.size() * sizeof(BagChunk)) + Aligned(plan_.plain_bags.size() * sizeof(PlainBag)) +
+      Aligned(plan_.pools.size() * sizeof(Pool)) + Aligned(plan_.groups.size() * sizeof(Group)) +
+      Aligned(plan_.terms.size() * sizeof(Lookup)) + Aligned(plan_.weights.size() * sizeof(Weight)) +
+      Aligned(plan_.steps.size() * sizeof(Steps)) + Aligned(plan_.line_count * sizeof(uint64_t)) + kSectionAlignment;
 }
 
 size_t CudaLookup::scratch_bytes() const {
@@ -107,6 +101,7 @@ void CudaLookup::Upload(void* memory) {
   arguments_.pool_chunks = place(plan_.pool_chunks);
   arguments_.plain_pools = place(plan_.plain_pools);
   arguments_.bag_chunks = place(plan_.bag_chunks);
+  arguments_.plain_bags = place(plan_.plain_bags);
   arguments_.pools = place(plan_.pools);
   arguments_.groups = place(plan_.groups);
   arguments_.terms = place(plan_.terms);
@@ -122,7 +117,8 @@ void CudaLookup::Upload(void* memory) {
   for (const void* kernel :
        {PlainLookupKernelFor(1), PlainLookupKernelFor(4), PlainPoolKernelFor(plan_.element_bytes, plan_.short_pools),
         TablePoolKernelFor(plan_.element_bytes, 1), TablePoolKernelFor(plan_.element_bytes, 4),
-        LookupKernelFor(plan_.element_bytes), BagKernelFor(plan_.element_bytes)}) {
+        LookupKernelFor(plan_.element_bytes), BagKernelFor(plan_.element_bytes),
+        PlainBagKernelFor(plan_.element_bytes, false), PlainBagKernelFor(plan_.element_bytes, true)}) {
     cudaFuncAttributes attributes{};
     const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel);
     if (code == cudaErrorNoKernelImageForDevice) throw CudaError(NoCodeMessage(device_), code);
@@ -215,11 +211,16 @@ uint8_t CudaLookup::LanesLog2(const SegmentPlan& segment, const CudaLookupCall& 
   return lanes_log2;
 }
 
-// The same of a bag, by the mean length of bags: a lane has several terms on their way at a time.
-uint8_t CudaLookup::BagLanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const {
+// The mean length of the longest list's bags, as if all ids belonged to one bag each.
+uint64_t CudaLookup::MeanBag(const SegmentPlan& segment, const CudaLookupCall& call) const {
   uint64_t ids = 0;
   for (const int list : segment.star_sources) ids = std::max(ids, static_cast<uint64_t>(call.columns[list]));
-  const uint64_t mean = DivideUp<uint64_t>(ids, static_cast<uint64_t>(call.rows));
+  return DivideUp<uint64_t>(ids, static_cast<uint64_t>(call.rows));
+}
+
+// The same of a bag, by the mean length of bags: a lane has several terms on their way at a time.
+uint8_t CudaLookup::BagLanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const {
+  const uint64_t mean = MeanBag(segment, call);
   const uint64_t items = uint64_t{segment.chunk_count} * static_cast<uint64_t>(call.rows);
   uint8_t lanes_log2 = 0;
   while (lanes_log2 < 5 && (uint64_t{kBagBatch} << lanes_log2) < mean &&
@@ -257,6 +258,10 @@ void CudaLookup::Launch(const CudaLookupCall& call, const Launcher& launcher) co
       const size_t end = std::min<size_t>(begin + kMaxSegments, segments->size());
       LaunchSegments(call, *segments, begin, end, words, launcher);
     }
+  }
+  const size_t plain_bags = plan_.plain_bag_segments.size();
+  for (size_t begin = 0; begin < plain_bags; begin += kMaxSegments) {
+    LaunchPlainBags(call, begin, std::min<size_t>(begin + kMaxSegments, plain_bags), words, launcher);
   }
 }
 

@@ -67,7 +67,11 @@ class CudaLookup {
   int PlainRows(const CudaLookupCall& call) const;
   uint8_t PoolRows(const SegmentPlan& segment, const CudaLookupCall& call) const;
   uint8_t LanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const;
+  uint64_t MeanBag(const SegmentPlan& segment, const CudaLookupCall& call) const;
   uint8_t BagLanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const;
+  void ShapePlainBags(const SegmentPlan& plan, const CudaLookupCall& call, bool aligned, Segment* segment) const;
+  void LaunchPlainBags(const CudaLookupCall& call, size_t begin, size_t end, const Words& words,
+                       const Launcher& launcher) const;
   void LaunchSegments(const CudaLookupCall& call, const std::vector<SegmentPlan>& segments, size_t begin, size_t end,
                       const Words& words, const Launcher& launcher) const;
 

@@ -16,12 +16,18 @@ namespace dpiframe::cuda {
 
 constexpr int kInlineWords = 384;  // so many words travel as kernel parameters, the limit for all of which is 4 KB
 constexpr int kMaxSegments = 12;   // of one launch, for the same reason
-constexpr int kBlockThreads = 256;
-constexpr int kShortPool = 2;          // terms of a pool that has a kernel of its own
-constexpr int kShortPoolRows = 2;      // for which a thread of that kernel fills a chunk at a time
-constexpr int kPoolBatch = 5;          // terms of a longer pool that a thread looks up at a time
-constexpr uint32_t kGroupChunks = 16;  // of plain pools and bags, at most: filled for all rows before the next ones
-constexpr int kBagBatch = 5;           // ids of a bag that a thread looks up at a time
+constexpr int kBlockThreadsLog2 = 8;
+constexpr int kBlockThreads = 1 << kBlockThreadsLog2;
+constexpr int kShortPool = 2;            // terms of a pool that has a kernel of its own
+constexpr int kShortPoolRows = 2;        // for which a thread of that kernel fills a chunk at a time
+constexpr int kPoolBatch = 5;            // terms of a longer pool that a thread looks up at a time
+constexpr uint32_t kGroupChunks = 16;    // of plain pools and bags, at most: filled for all rows before the next ones
+constexpr int kBagBatch = 5;             // ids of a bag that a thread looks up at a time
+constexpr int kPlainBagBatch = 8;        // the same of a plain bag,
+constexpr int kShortBagBatch = 4;        // where bags have so few in the mean
+constexpr uint8_t kMinBagLanesLog2 = 2;  // of its threads side by side that fill chunks of one,
+constexpr uint8_t kMaxBagLanesLog2 = 4;
+constexpr uint8_t kMinSharedLanesLog2 = 1;  // where all of a block's threads share one
 
 // How a value of a source is read. A constant id is not read at all.
 enum class Read : uint8_t { kInt32, kInt64, kFloat32, kFloat64, kFloat16, kConstant };
@@ -172,6 +178,21 @@ struct alignas(16) BagChunk {
   uint64_t unused_too;
 };
 
+// Up to 2^kMaxBagLanesLog2 chunks side by side of a bag whose ids and offsets are int32 or int64, as they stand in
+// their sources, and whose weights, if it has any, are float32: what an EmbeddingBag over a list gives.
+struct alignas(16) PlainBag {
+  Lookup lookup;    // of the first chunk; column and columns: those of the offsets
+  int64_t padding;  // the row of the table that is left out, or -1
+  uint32_t line;
+  uint16_t offsets_word;
+  uint16_t weights_word;
+  PoolRule rule;
+  uint8_t chunk_count;
+  uint8_t wide_offsets;  // int64
+  uint8_t bounds;        // one offset more than rows
+  uint8_t lowest;        // a bag without ids gives -inf
+  uint16_t unused[5];
+};
 // A plain chunk looks a row up in a table with a fixed address and at most 2^32 rows, by an int32 or int64 to which a
 // number may be added; any other looked-up row is a general one. A pool of tables is one whose terms, two or more, are
 // plain chunks.
@@ -195,7 +216,9 @@ enum class ChunkKind : uint8_t {
   kTablePool16,
   kTablePoolElement,
   kBag16,
-  kBagElement
+  kBagElement,
+  kPlainBag16,
+  kPlainBagElement
 };
 
 inline bool IsPool(ChunkKind kind) { return kind == ChunkKind::kPool16 || kind == ChunkKind::kPoolElement; }
@@ -238,13 +261,15 @@ struct Segment {
   Divisor by_group;        // of both: by group_items
   uint8_t group_chunks;    // of both: so many chunks of a row are side by side
   uint8_t pool_rows;       // of plain pools: for how many rows a thread fills a chunk
-  uint8_t lanes_log2;      // of other pools and bags: how many threads share the terms of a chunk
+  uint8_t lanes_log2;      // of other pools and bags: how many threads share the terms of a chunk; of plain bags: how
+                           // many threads side by side fill chunks of one bag
   ChunkKind kind;
-  Read read;           // of plain chunks and pools: that of all
-  bool column_layout;  // of plain chunks: that of all sources
-  bool shifted;        // of plain chunks: whether numbers are added to the ids
-  Pooling pooling;     // of a pool of tables
-  uint64_t source;     // of plain chunks: that of all, 0 where they have several
+  Read read;            // of plain chunks and pools: that of all
+  bool column_layout;   // of plain chunks: that of all sources
+  bool shifted;         // of plain chunks: whether numbers are added to the ids
+  uint8_t groups_log2;  // of plain bags: how many of them a block has; 0: all its threads share one
+  Pooling pooling;      // of a pool of tables
+  uint64_t source;      // of plain chunks: that of all, 0 where they have several
   uint64_t output;
   uint64_t row_bytes;
 };
@@ -258,12 +283,14 @@ struct LookupArguments {
   uint32_t segment_count;
   uint32_t element_bytes;
   bool clamp;
-  bool aligned;  // every address suits the chunks' sizes
+  bool aligned;       // every address suits the chunks' sizes
+  uint32_t long_bag;  // a plain bag of more ids is filled by all threads of a block
   Segment segments[kMaxSegments];
   const uint32_t* chunk_lines;
   const PoolChunk* pool_chunks;
   const PlainPool* plain_pools;
   const BagChunk* bag_chunks;
+  const PlainBag* plain_bags;
   const Pool* pools;
   const Group* groups;
   const Lookup* terms;
@@ -280,7 +307,7 @@ struct Words {
 };
 
 static_assert(sizeof(Lookup) == 32 && sizeof(Weight) == 32 && sizeof(Group) == 16 && sizeof(Pool) == 16 &&
-              sizeof(PlainPool) == 64 && sizeof(BagChunk) == 80);
+              sizeof(PlainPool) == 64 && sizeof(BagChunk) == 80 && sizeof(PlainBag) == 64);
 static_assert(sizeof(LookupArguments) + sizeof(Words) <= 4096);
 
 }  // namespace dpiframe::cuda
