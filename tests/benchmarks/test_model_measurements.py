@@ -59,11 +59,12 @@ def test_the_report_fills_in_what_was_measured(tmp_path: Path, monkeypatch: pyte
             rows.add("paper", Configuration("dcn", hidden=hidden), results)
     with write_rows(tmp_path / "compile_gpu.csv", "a card") as rows:
         rows.add("compile", Configuration("dcn"), [result("torch.compile", 15.0), result(GRAPH, 10.0)])
-    document = tmp_path / "document.md"
+    document, other = tmp_path / "performance.md", tmp_path / "performance-cpu.md"
+    other.write_text("<!-- begin end_to_end_cpu -->\nmeasured elsewhere\n<!-- end end_to_end_cpu -->\n")
     document.write_text(
         "before\n<!-- begin end_to_end_gpu -->\nold\n<!-- end end_to_end_gpu -->\n<!-- begin other -->\n"
     )
-    monkeypatch.setattr(sys, "argv", ["report", "--results", str(tmp_path), "--document", str(document)])
+    monkeypatch.setattr(sys, "argv", ["report", "--results", str(tmp_path), "--docs", str(tmp_path)])
     report.main()
     text = document.read_text()
     assert text.startswith("before\n<!-- begin end_to_end_gpu -->\n![end_to_end_gpu](end_to_end_gpu.png)\n")
@@ -77,6 +78,7 @@ def test_the_report_fills_in_what_was_measured(tmp_path: Path, monkeypatch: pyte
     assert (tmp_path / "end_to_end_gpu.svg").exists()
     report.main()
     assert document.read_text() == text
+    assert "measured elsewhere" in other.read_text()
 
 
 @pytest.mark.parametrize("model", ["dcn", "dcnv2", "wide_deep", "deepfm"])
