@@ -9,10 +9,11 @@ namespace {
 
 constexpr unsigned kMinThreads = 128;  // of a block without teams
 constexpr unsigned kMinTeamThreads = 64;
-constexpr int64_t kBlocksOfEach = 4;            // multiprocessor, before blocks without teams grow
-constexpr unsigned kRegistersOfEach = 1 << 16;  // multiprocessor
-constexpr unsigned kBlocksAtOnce = 4;           // of a multiprocessor's registers
-constexpr int64_t kScratchBlocksOfEach = 8;     // at most, where each block has memory of its own
+constexpr int64_t kBlocksOfEach = 4;                     // multiprocessor, before blocks without teams grow
+constexpr unsigned kRegistersOfEach = 1 << 16;           // multiprocessor
+constexpr unsigned kBlocksAtOnce = 4;                    // of a multiprocessor's registers
+constexpr int64_t kScratchBlocksOfEach = 8;              // at most, where each block has memory of its own,
+constexpr size_t kMostScratchBytes = size_t{256} << 20;  // and no more than this of it in all, but for a single block's
 constexpr int64_t kMostRuns = int64_t{1} << 30;
 
 Grid GridOfThreads(const Schedule& schedule, int64_t rows, int64_t multiprocessors) {
@@ -22,7 +23,7 @@ Grid GridOfThreads(const Schedule& schedule, int64_t rows, int64_t multiprocesso
     for (const Stage& stage : schedule.stages) sum += StageBlocks(stage, rows, grid.threads);
     return sum;
   };
-  grid.threads = kBlockThreads;
+  grid.threads = kTeamBlockThreads;
   while (grid.threads > kMinThreads && blocks() < kBlocksOfEach * multiprocessors) grid.threads /= 2;
   grid.blocks = static_cast<unsigned>(blocks());
   return grid;
@@ -34,7 +35,7 @@ Grid GridOfThreads(const Schedule& schedule, int64_t rows, int64_t multiprocesso
 Grid GridOfTeams(const Schedule& schedule, int registers, int64_t rows, int64_t multiprocessors) {
   const unsigned lanes = static_cast<unsigned>(schedule.lanes);
   Grid grid;
-  grid.threads = schedule.lanes > kWarpLanes ? lanes : kBlockThreads;
+  grid.threads = schedule.lanes > kWarpLanes ? lanes : kTeamBlockThreads;
   const auto shrinks = [&] {
     const int64_t teams = grid.threads / lanes;
     return DivideUp(rows, teams) < multiprocessors * 3 / 4 ||
@@ -44,7 +45,10 @@ Grid GridOfTeams(const Schedule& schedule, int registers, int64_t rows, int64_t 
   while (grid.threads > kMinTeamThreads && grid.threads > lanes && shrinks()) grid.threads /= 2;
   const unsigned teams = grid.threads / lanes;
   int64_t blocks = DivideUp(rows, teams);
-  if (schedule.scratch_bytes > 0) blocks = std::min(blocks, kScratchBlocksOfEach * multiprocessors);
+  if (schedule.scratch_bytes > 0) {
+    const int64_t fit = static_cast<int64_t>(kMostScratchBytes / (teams * schedule.scratch_bytes));
+    blocks = std::min({blocks, kScratchBlocksOfEach * multiprocessors, std::max<int64_t>(fit, 1)});
+  }
   grid.blocks = static_cast<unsigned>(blocks);
   grid.shared_bytes = teams * schedule.shared_bytes;
   grid.scratch_bytes = static_cast<size_t>(blocks) * teams * schedule.scratch_bytes;

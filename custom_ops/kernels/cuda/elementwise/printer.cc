@@ -34,7 +34,7 @@ class Printer {
   PrintedKernel Print() {
     const ArgumentWords words = ArgumentWordsOf(program_, schedule_);
     const bool by_table = words.count > kMaxParameterWords;
-    const int threads = schedule_.lanes > kWarpLanes ? schedule_.lanes : kBlockThreads;
+    const int threads = schedule_.lanes > kWarpLanes ? schedule_.lanes : kTeamBlockThreads;
     // One block a multiprocessor is enough: the compiler would rather have more, and few registers, and so few loads
     // under way.
     body_.Open("extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", 1) " +

@@ -14,7 +14,7 @@
 namespace dpiframe::cuda {
 
 constexpr int kWarpLanes = 32;
-constexpr int kBlockThreads = 256;            // of teams that are no blocks
+constexpr int kTeamBlockThreads = 256;        // of teams that are no blocks
 constexpr size_t kMaxSharedBytes = 48 << 10;  // of a block, without asking for more
 
 // The loads of so many rounds of a loop stand in front of all computation, where they fill no more than so many

@@ -168,8 +168,8 @@ __device__ __forceinline__ void PlainBagByGroup(const LookupArguments& a, const 
     }
     own_ids += window * kIdBytes;
     own_weights += window * 4;
-    left -= window;
-    load_ids();  // they wait for memory together with the rows
+    left = left > window ? left - window : 0;  // another bag of the warp may be longer by more than 32 bits hold
+    load_ids();                                // they wait for memory together with the rows
     uint32_t from = first_lane;
 #pragma unroll 1
     for (int32_t batch = 0; batch < last; batch += kBatch) {
@@ -181,7 +181,7 @@ __device__ __forceinline__ void PlainBagByGroup(const LookupArguments& a, const 
         const bool is_read = (read[b % kIds] >> (b / kIds) & 1) != 0;
         if (is_read) values[b] = LoadAs<Vector<kBytes>>(table + uint64_t{row} * place.stride);
       }
-      if (place.rule == PoolRule::kMax) {
+      if (!kWeighted && place.rule == PoolRule::kMax) {
 #pragma unroll
         for (int b = 0; b < kBatch; ++b) {
           if ((joined[b % kIds] >> (b / kIds) & 1) != 0) totals.Join(pooling, values[b], 1.0f);
