@@ -81,27 +81,55 @@ __device__ __forceinline__ void Store4(float* values, int column, int n, bool by
   if (column + 3 < n) values[column + 3] = v.w;
 }
 
+// What a block keeps in shared memory of its tile's columns, because it takes long to come: [1 + vectors][pitch], the
+// weight's powers of two and the first operands that are vectors. Behind the last column are any values.
+struct KeptColumns {
+  const float* memory = nullptr;
+  int pitch = 0;
+  int first = 0;  // column
+  int vectors = 0;
+
+  __device__ __forceinline__ float4 At(int vector, int column) const {
+    return *reinterpret_cast<const float4*>(memory + vector * pitch + column - first);
+  }
+};
+
+constexpr int kMostKeptVectors = 2;
+
 // kCount groups of four elements, each in a row of its own: all loads of a step are under way together. Groups whose
 // row is negative are left out.
 template <int kCount>
 __device__ __forceinline__ void ApplySteps4(const GemmArguments& arguments, const int64_t (&rows)[kCount],
-                                            const int (&columns)[kCount], float4 (&y)[kCount]) {
+                                            const int (&columns)[kCount], float4 (&y)[kCount],
+                                            const KeptColumns& kept = {}) {
   const int n = arguments.n;
+  int vectors = 0;
   for (int i = 0; i < arguments.step_count; ++i) {
     const GemmStep& step = arguments.steps[i];
     float4 operand[kCount];
+    // What is asked for a step isn't asked for each of its elements: that takes longer than the step.
+    const auto read = [&](auto&& value) {
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) {
-      operand[j] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-      if (rows[j] < 0) continue;
-      if (step.kind == StepOperand::kMatrix) {
-        operand[j] = Load4(step.operand + rows[j] * n, columns[j], n, arguments.y_by_4);
-      } else if (step.kind == StepOperand::kVector) {
-        operand[j] = Load4(step.operand, columns[j], n, arguments.y_by_4);
-      } else if (step.kind != StepOperand::kNone) {
-        const float value = step.operand[step.kind == StepOperand::kColumn ? rows[j] : 0];
-        operand[j] = make_float4(value, value, value, value);
+      for (int j = 0; j < kCount; ++j) {
+        operand[j] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (rows[j] >= 0) operand[j] = value(j);
       }
+    };
+    const auto repeat = [](float value) { return make_float4(value, value, value, value); };
+    if (step.kind == StepOperand::kVector && ++vectors <= kept.vectors) {
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) operand[j] = kept.At(vectors, columns[j]);
+    } else if (step.kind == StepOperand::kMatrix && arguments.y_by_4) {
+      read([&](int j) { return *reinterpret_cast<const float4*>(step.operand + rows[j] * n + columns[j]); });
+    } else if (step.kind == StepOperand::kMatrix) {
+      read([&](int j) { return Load4(step.operand + rows[j] * n, columns[j], n, false); });
+    } else if (step.kind == StepOperand::kVector) {
+      read([&](int j) { return Load4(step.operand, columns[j], n, arguments.y_by_4); });
+    } else if (step.kind != StepOperand::kNone) {
+      read([&](int j) { return repeat(step.operand[step.kind == StepOperand::kColumn ? rows[j] : 0]); });
+    } else {
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) operand[j] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     }
     // The common steps first and without a switch for every element.
     const auto apply = [&](auto&& operation) {

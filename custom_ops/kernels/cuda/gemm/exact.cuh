@@ -13,14 +13,34 @@ namespace dpiframe::cuda {
 
 constexpr int kStripRows = 16;  // whose notes are kept together: those of one instruction's rows
 
-// Whether any column of the tile has a flag: a bit for each.
-__device__ __forceinline__ uint32_t TileFlags(const PreparedWeight& weight, int first_column, int columns, int lane) {
-  uint32_t flags = 0;
-  for (int i = lane; i < columns; i += 32) {
-    if (first_column + i < weight.rows) flags |= weight.flags[first_column + i];
+// Whether any of a tile's columns has a flag: a bit for each. They begin at a multiple of 8. In two steps: what comes
+// between them hides the time that the loads take.
+template <int kColumns>
+class FlagWords {
+ public:
+  __device__ __forceinline__ FlagWords(const PreparedWeight& weight, int first_column, int lane) {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      const int column = first_column + 4 * (lane + 32 * i);
+      words_[i] = 0;
+      if (4 * (lane + 32 * i) < kColumns && column < weight.rows) {
+        words_[i] = *reinterpret_cast<const uint32_t*>(weight.flags + column);
+      }
+    }
   }
-  return __reduce_or_sync(0xffffffffu, flags);
-}
+  __device__ __forceinline__ uint32_t All() const {
+    uint32_t flags = 0;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) flags |= words_[i];
+    flags = __reduce_or_sync(0xffffffffu, flags);
+    flags |= flags >> 16;
+    return (flags | flags >> 8) & 0xffu;
+  }
+
+ private:
+  static constexpr int kWords = (kColumns + 127) / 128;
+  uint32_t words_[kWords];
+};
 
 struct WarpNotes {
   uint32_t of_rows = 0;
@@ -32,49 +52,57 @@ __device__ __forceinline__ bool NeedsExactProducts(const WarpNotes& notes) {
          ((notes.of_rows & kRowUneven) != 0 && (notes.of_weight & kWeightUneven) != 0);
 }
 
-// Products of 16 rows with a tile's columns, by the 32-bit unit. `sums`: [16][pitch] in shared memory. Each of
-// `threads` threads takes a column at a time; all of its loads of A are the same for a warp. Sums of a chunk's products
-// are added up on their own: rounding errors grow with the length of a sum.
-static __device__ __noinline__ void ExactStrip(const GemmArguments& arguments, int64_t first_row, RunColumns run,
-                                               int columns, int thread, int threads, float* sums, int pitch) {
+// Products of up to 16 rows of A with a column of the weight, by the 32-bit unit. All loads of A are the same for a
+// warp whose threads take a column each. Sums of a chunk's products are added up on their own: rounding errors grow
+// with the length of a sum.
+__device__ __forceinline__ void ExactColumn(const GemmArguments& arguments, int64_t first_row, int rows,
+                                            const RunColumns& run, int column, float (&totals)[kStripRows]) {
   const int k = arguments.k, a_pitch = arguments.a_pitch;
   const bool by_4 = arguments.a_by_4 && (reinterpret_cast<uintptr_t>(arguments.weight.plain) & 15) == 0;
   const float* a = arguments.a + run.begin + first_row * a_pitch;
+  const float* w = arguments.weight.plain + static_cast<int64_t>(column) * k;
+#pragma unroll
+  for (int row = 0; row < kStripRows; ++row) totals[row] = 0.0f;
+  for (int chunk = 0; chunk < k; chunk += kChunk) {
+    const int end = min(chunk + kChunk, k);
+    float part[kStripRows] = {};
+    if (by_4) {
+      for (int i = chunk; i < end; i += 4) {
+        const float4 weight = *reinterpret_cast<const float4*>(w + i);
+#pragma unroll
+        for (int row = 0; row < kStripRows; ++row) {
+          if (row >= rows) break;
+          const float4 value = *reinterpret_cast<const float4*>(a + static_cast<int64_t>(row) * a_pitch + i);
+          part[row] = fmaf(value.x, weight.x, part[row]);
+          part[row] = fmaf(value.y, weight.y, part[row]);
+          part[row] = fmaf(value.z, weight.z, part[row]);
+          part[row] = fmaf(value.w, weight.w, part[row]);
+        }
+      }
+    } else {
+      for (int i = chunk; i < end; ++i) {
+        const float weight = w[i];
+#pragma unroll
+        for (int row = 0; row < kStripRows; ++row) {
+          if (row < rows) part[row] = fmaf(a[static_cast<int64_t>(row) * a_pitch + i], weight, part[row]);
+        }
+      }
+    }
+#pragma unroll
+    for (int row = 0; row < kStripRows; ++row) totals[row] += part[row];
+  }
+}
+
+// The same for a tile's columns: each of `threads` threads takes one at a time. `sums`: [16][pitch] in shared memory.
+static __device__ __noinline__ void ExactStrip(const GemmArguments& arguments, int64_t first_row, RunColumns run,
+                                               int columns, int thread, int threads, float* sums, int pitch) {
   const int rows = static_cast<int>(min(static_cast<int64_t>(kStripRows), arguments.m - first_row));
   for (int c = thread; c < columns; c += threads) {
     if (run.first + c >= run.end) break;
-    const float* w = arguments.weight.plain + static_cast<int64_t>(run.first + c) * k;
-    float total[kStripRows] = {};
-    for (int chunk = 0; chunk < k; chunk += kChunk) {
-      const int end = min(chunk + kChunk, k);
-      float part[kStripRows] = {};
-      if (by_4) {
-        for (int i = chunk; i < end; i += 4) {
-          const float4 weight = *reinterpret_cast<const float4*>(w + i);
+    float totals[kStripRows];
+    ExactColumn(arguments, first_row, rows, run, run.first + c, totals);
 #pragma unroll
-          for (int row = 0; row < kStripRows; ++row) {
-            if (row >= rows) break;
-            const float4 value = *reinterpret_cast<const float4*>(a + static_cast<int64_t>(row) * a_pitch + i);
-            part[row] = fmaf(value.x, weight.x, part[row]);
-            part[row] = fmaf(value.y, weight.y, part[row]);
-            part[row] = fmaf(value.z, weight.z, part[row]);
-            part[row] = fmaf(value.w, weight.w, part[row]);
-          }
-        }
-      } else {
-        for (int i = chunk; i < end; ++i) {
-          const float weight = w[i];
-#pragma unroll
-          for (int row = 0; row < kStripRows; ++row) {
-            if (row < rows) part[row] = fmaf(a[static_cast<int64_t>(row) * a_pitch + i], weight, part[row]);
-          }
-        }
-      }
-#pragma unroll
-      for (int row = 0; row < kStripRows; ++row) total[row] += part[row];
-    }
-#pragma unroll
-    for (int row = 0; row < kStripRows; ++row) sums[row * pitch + c] = total[row];
+    for (int row = 0; row < kStripRows; ++row) sums[row * pitch + c] = totals[row];
   }
 }
 
@@ -94,7 +122,7 @@ struct TileSums {
 // Adds, multiplies, applies the steps and writes. All of `kThreads` threads call it.
 template <int kColumns, int kSlabs, int kThreads, int kBlocks>
 __device__ __forceinline__ void FinishTile(const GemmArguments& arguments, int64_t first_row, const RunColumns& run,
-                                           const TileSums<kBlocks>& tile, int thread) {
+                                           const TileSums<kBlocks>& tile, int thread, const KeptColumns& kept = {}) {
   constexpr int kGroups = kColumns / 4;
   constexpr int kTogether = 4;
   const int all = (tile.end_row - tile.first_row) * kGroups;
@@ -120,10 +148,12 @@ __device__ __forceinline__ void FinishTile(const GemmArguments& arguments, int64
         const float4 more = *reinterpret_cast<const float4*>(from);
         y[j] = make_float4(y[j].x + more.x, y[j].y + more.y, y[j].z + more.z, y[j].w + more.w);
       }
-      const float4 unscale = *reinterpret_cast<const float4*>(arguments.weight.unscale + columns[j]);
+      const float4 unscale = kept.memory != nullptr
+                                 ? kept.At(0, columns[j])
+                                 : *reinterpret_cast<const float4*>(arguments.weight.unscale + columns[j]);
       y[j] = make_float4(y[j].x * unscale.x, y[j].y * unscale.y, y[j].z * unscale.z, y[j].w * unscale.w);
     }
-    ApplySteps4<kTogether>(arguments, rows, columns, y);
+    ApplySteps4<kTogether>(arguments, rows, columns, y, kept);
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
       if (rows[j] < 0) continue;

@@ -149,19 +149,16 @@ int CudaGemm::SmallTiles(int64_t m) const {
 }
 
 // Tiles of 128 rows: of the widths, that with the least work in all rounds of blocks. Splitting A before pays where
-// many tiles share its rows, the more so the more work a value is to split and where A stays in the cache meanwhile;
-// for one product only where there is enough to save for one kernel more.
+// many tiles share its rows; for one product only where there is enough to save for one kernel more.
 int CudaGemm::LargeTiles(int64_t m) const {
   constexpr int64_t kEnds = 40;  // what a tile's beginning and end cost, in columns
-  const bool stays = m * program_.k <= int64_t{8} << 20;
-  const bool pays_once = TilesAcross(128) >= 7 && program_.k >= 8 * kChunk;
+  const bool pays = TilesAcross(128) >= (products_ == 3 ? 8 : 7) && (products_ == 3 || program_.k >= 8 * kChunk);
+  const bool presplit = pays && program_.runs() == 1;
   int best = 0;
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const GemmKernel& kernel = kernels_[i];
     const int64_t across = TilesAcross(kernel.columns);
-    const bool pays = products_ == 1 ? pays_once : across >= (stays ? 4 : 6);
-    const bool presplit = pays && program_.runs() == 1;
     if (!kernel.wgmma || kernel.rows != 128 || kernel.presplit != presplit) continue;
     const int64_t work = DivideUp(DivideUp(m, kernel.rows) * across, multiprocessors_) * (kernel.columns + kEnds);
     if (work < least) best = static_cast<int>(i), least = work;
@@ -259,7 +256,7 @@ void CudaGemm::Launch(const CudaGemmCall& call, const Launcher& launcher) const 
     arguments.split = SplitIn(call.m, scratch);
     CheckCuda(LaunchPresplit(products_, arguments, launcher), "a kernel can't be launched");
   }
-  CheckCuda(LaunchGemm(kernel, products_, arguments, launcher), "a kernel can't be launched");
+  CheckCuda(LaunchGemm(kernel, products_, multiprocessors_, arguments, launcher), "a kernel can't be launched");
 }
 
 }  // namespace dpiframe::cuda

@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "kernels/cuda/device/divide_up.h"
 #include "launch.h"
 #include "mma.cuh"
 #include "short.cuh"
@@ -11,6 +14,7 @@ GemmKernel MmaEntry(const char* name) {
   using Three = MmaTile<kWarpsDown, kWarpsAcross, kColumns, 3>;
   using One = MmaTile<kWarpsDown, kWarpsAcross, kColumns, 1>;
   return {name,
+          false,
           false,
           false,
           Three::kRows,
@@ -46,11 +50,11 @@ cudaError_t PrepareGemmKernel(const GemmKernel& kernel, int products) {
                               cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes);
 }
 
-cudaError_t LaunchGemm(const GemmKernel& kernel, int products, const GemmArguments& arguments,
+cudaError_t LaunchGemm(const GemmKernel& kernel, int products, int multiprocessors, const GemmArguments& arguments,
                        const Launcher& launcher) {
-  const dim3 blocks(static_cast<unsigned>((arguments.m + kernel.rows - 1) / kernel.rows),
-                    static_cast<unsigned>(ColumnTiles(arguments, kernel.columns)),
-                    static_cast<unsigned>(kernel.blocks));
+  int64_t tiles = DivideUp(arguments.m, kernel.rows) * ColumnTiles(arguments, kernel.columns);
+  if (kernel.goes_on) tiles = std::min<int64_t>(tiles, multiprocessors);
+  const dim3 blocks(static_cast<unsigned>(tiles), 1, static_cast<unsigned>(kernel.blocks));
   const LaunchShape shape{blocks, dim3(static_cast<unsigned>(kernel.threads)), static_cast<size_t>(kernel.shared_bytes),
                           kernel.blocks, kernel.wgmma};
   return LaunchKernel(products == 3 ? kernel.three_products : kernel.one_product, shape, arguments, launcher);

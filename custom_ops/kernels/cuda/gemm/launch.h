@@ -13,6 +13,7 @@ struct GemmKernel {
   const char* name;
   bool wgmma;     // needs compute capability 9.0
   bool presplit;  // A is split by a kernel before
+  bool goes_on;   // a block goes on to further tiles: one for each multiprocessor is enough
   int rows;       // of a tile
   int columns;
   int blocks;  // that share a tile
@@ -33,7 +34,7 @@ GemmKernels WgmmaKernels();  // none in a build without code for compute capabil
 // Lets the kernels have the shared memory that they need, on the current device.
 cudaError_t PrepareGemmKernel(const GemmKernel& kernel, int products);
 
-cudaError_t LaunchGemm(const GemmKernel& kernel, int products, const GemmArguments& arguments,
+cudaError_t LaunchGemm(const GemmKernel& kernel, int products, int multiprocessors, const GemmArguments& arguments,
                        const Launcher& launcher);
 
 // Splits A into arguments.split.

@@ -160,8 +160,9 @@ __global__ void __launch_bounds__(Tile::kThreads) MmaGemm(const __grid_constant_
   __shared__ uint32_t all_notes[Tile::kRows / kStripRows];
   const uint32_t ring = static_cast<uint32_t>(__cvta_generic_to_shared(dynamic));
   float* const sum_memory = reinterpret_cast<float*>(dynamic);
-  const int64_t first_row = static_cast<int64_t>(blockIdx.x) * Tile::kRows;
-  const RunColumns run(arguments, blockIdx.y, Tile::kColumns);
+  const int tile_number = blockIdx.x, tiles_across = TilesAcross(arguments, Tile::kColumns);
+  const int64_t first_row = static_cast<int64_t>(tile_number / tiles_across) * Tile::kRows;
+  const RunColumns run(arguments, tile_number % tiles_across, Tile::kColumns);
   const int first_column = run.first;
   const int chunks = (arguments.k + kChunk - 1) / kChunk;
   const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
@@ -174,7 +175,7 @@ __global__ void __launch_bounds__(Tile::kThreads) MmaGemm(const __grid_constant_
   values.Load(arguments, 0);
   WarpNotes notes;
   uint32_t row_notes[2] = {};
-  notes.of_weight = TileFlags(arguments.weight, first_column, Tile::kColumns, lane);
+  notes.of_weight = FlagWords<Tile::kColumns>(arguments.weight, first_column, lane).All();
   const bool note_uneven = (notes.of_weight & kWeightUneven) != 0;
   float sums[Tile::kWarpColumns / 16][2][2][4] = {};
   int stage = 0;

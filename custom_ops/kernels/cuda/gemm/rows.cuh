@@ -19,6 +19,8 @@ class RowRing {
  public:
   static constexpr int kBytes = kBuffers * kRowBufferBytes;
 
+  RowRing() = default;
+
   // `first`: of the 16 rows. Rows beyond the last one stand for that: nothing of them is written. `memory`: kBytes in
   // shared memory, of this warp.
   __device__ __forceinline__ RowRing(const GemmArguments& arguments, const float* a, int64_t first, uint32_t memory)

@@ -7,6 +7,13 @@
 
 namespace dpiframe::cuda {
 
+// Tiles are numbered along the rows first: those that are computed at the same time share as few rows of A as there can
+// be, so that all of A is read from memory once. This is how many lie side by side.
+__device__ __forceinline__ int TilesAcross(const GemmArguments& arguments, int width) {
+  const int columns = arguments.run_columns;
+  return arguments.n / columns * ((columns + width - 1) / width);
+}
+
 // The tile with a number, `width` columns wide or what its run of columns has left. (What a run multiplies is a number
 // and no address: nvcc 13.0 loses what is added to an address of the arguments in a branch.)
 struct RunColumns {

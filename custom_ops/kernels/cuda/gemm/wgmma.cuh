@@ -1,7 +1,9 @@
-// FusedGemm for compute capability 9.0: one warp of a block keeps copying the weight's parts to shared memory (and A's,
-// where they are split already); warpgroups multiply; all add up, apply the steps and write.
+// FusedGemm for compute capability 9.0 where there are few tiles: warpgroups, or blocks, share out a tile's chunks. One
+// warp of a block keeps copying the weight's parts to shared memory; warpgroups multiply; all add up, apply the steps
+// and write.
 #pragma once
 
+#include "copies.cuh"
 #include "wgmma_loops.cuh"
 #include "wgmma_tile.cuh"
 
@@ -9,34 +11,12 @@ namespace dpiframe::cuda {
 
 constexpr int kWorkersBarrier = 1;
 
-// Parts of some rows (or columns) of a matrix, a chunk after the other.
-class PartsSource {
- public:
-  __device__ __forceinline__ PartsSource(const uint8_t* parts, int rows, int64_t first_row, int most_rows,
-                                         int part_count, int first_chunk)
-      : stride_(static_cast<size_t>(rows) * kPartRowBytes),
-        from_(parts + first_row * kPartRowBytes + stride_ * part_count * first_chunk),
-        bytes_(static_cast<uint32_t>(min(static_cast<int64_t>(most_rows), rows - first_row)) * kPartRowBytes) {}
-
-  __device__ __forceinline__ uint32_t bytes() const { return bytes_; }
-  __device__ __forceinline__ void CopyPart(uint32_t to, uint32_t barrier) {
-    CopyToShared(to, from_, bytes_, barrier);
-    from_ += stride_;
-  }
-
- private:
-  size_t stride_;
-  const uint8_t* from_;
-  uint32_t bytes_;
-};
-
 template <class Tile>
 __device__ __forceinline__ void CopyChunks(const GemmArguments& arguments, WgmmaShared<Tile>* shared, uint32_t ring,
-                                           int64_t first_row, int first_column, const Chunks& chunks) {
+                                           int first_column, const Chunks& chunks) {
   PartsSource columns(arguments.weight.parts, arguments.weight.rows, first_column, Tile::kColumns, Tile::kParts,
                       chunks.first);
-  PartsSource rows(arguments.split.parts, arguments.split.rows, first_row, Tile::kRows, Tile::kParts, chunks.first);
-  const uint32_t bytes = Tile::kParts * (columns.bytes() + (Tile::kPresplit ? rows.bytes() : 0));
+  const uint32_t bytes = Tile::kParts * columns.bytes();
   int stage = 0;
   uint32_t parity = 1;  // of the phase before the first: it is over
   for (int chunk = chunks.first; chunk < chunks.end; ++chunk) {
@@ -47,7 +27,6 @@ __device__ __forceinline__ void CopyChunks(const GemmArguments& arguments, Wgmma
 #pragma unroll
     for (int part = 0; part < Tile::kParts; ++part) {
       columns.CopyPart(to + part * Tile::kPartBytes, full);
-      if constexpr (Tile::kPresplit) rows.CopyPart(to + Tile::kColumnBytes + part * Tile::kRowPartBytes, full);
     }
     if (++stage == Tile::kStages) stage = 0, parity ^= 1;
   }
@@ -60,8 +39,9 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) WgmmaGemm(const __grid_cons
   uint8_t* const ring_memory = dynamic + ((1024 - (SharedAddress(dynamic) & 1023)) & 1023);
   const uint32_t ring = SharedAddress(ring_memory);
   float* const sum_memory = reinterpret_cast<float*>(ring_memory);
-  const int64_t first_row = static_cast<int64_t>(blockIdx.x) * Tile::kRows;
-  const RunColumns run(arguments, blockIdx.y, Tile::kColumns);
+  const int number = blockIdx.x, across = TilesAcross(arguments, Tile::kColumns);
+  const int64_t first_row = static_cast<int64_t>(number / across) * Tile::kRows;
+  const RunColumns run(arguments, number % across, Tile::kColumns);
   const int first_column = run.first;
   const Chunks chunks = ChunksOfBlock<Tile>(arguments.k);
   if (threadIdx.x == 0) {
@@ -77,9 +57,15 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) WgmmaGemm(const __grid_cons
   const int group = threadIdx.x / 128;
   if (group == Tile::kGroups) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Tile::kCopierRegisters));
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    if (warp == 1) {
+      WaitForEarlierKernels();
+      PrefetchMatrices<Tile>(arguments, first_row, run, lane);
+      KeepColumns<Tile>(arguments, run, shared.kept, lane);
+    }
     if (threadIdx.x == Tile::kWorkers) {
-      if (Tile::kPresplit || !arguments.weight_is_constant) WaitForEarlierKernels();
-      CopyChunks<Tile>(arguments, &shared, ring, first_row, first_column, chunks);
+      if (!arguments.weight_is_constant) WaitForEarlierKernels();
+      CopyChunks<Tile>(arguments, &shared, ring, first_column, chunks);
     }
     __syncwarp();
     __syncthreads();
@@ -97,12 +83,9 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) WgmmaGemm(const __grid_cons
   WarpNotes notes;
   const WarpShare share{arguments.a + run.begin, first_row + row, first_column, group, slice};
   WaitForEarlierKernels();
-  if constexpr (Tile::kPresplit) {
-    MultiplySplitRows<Tile>(arguments, &shared, ring, share, chunks, &notes, sums);
-  } else {
-    MultiplyRows<Tile>(arguments, &shared, ring, share, chunks, &notes, sums);
-  }
+  MultiplyRows<Tile>(arguments, &shared, ring, share, chunks, &notes, sums);
   notes.of_rows = __reduce_or_sync(0xffffffffu, notes.of_rows);
+  const KeptColumns kept{shared.kept, Tile::kColumns, run.first, KeptVectors(arguments)};
   if (lane == 0 && notes.of_rows != 0) atomicOr(&shared.notes[row / kStripRows], notes.of_rows);
   __syncthreads();  // all copies have been waited for: the buffers can hold the sums
   float* const slab = sum_memory + slice * Tile::kSlab + (row + lane / 4) * Tile::kPitch + lane % 4 * 2;
@@ -138,7 +121,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) WgmmaGemm(const __grid_cons
     }
   }
   if (tile.exact_strips != 0) SyncThreads(kWorkersBarrier, Tile::kWorkers);
-  FinishTile<Tile::kColumns, Tile::kSlices, Tile::kWorkers>(arguments, first_row, run, tile, threadIdx.x);
+  FinishTile<Tile::kColumns, Tile::kSlices, Tile::kWorkers>(arguments, first_row, run, tile, threadIdx.x, kept);
   if constexpr (Tile::kBlocks > 1) SyncCluster();  // others may still read this block's sums
 }
 

@@ -1,42 +1,59 @@
 // Compiled for compute capability 9.0a alone, whose instructions no other GPU has.
 #include "launch.h"
 #include "presplit.cuh"
+#include "tiles.cuh"
 #include "wgmma.cuh"
 
 namespace dpiframe::cuda {
 namespace {
 
-template <int kRowGroups, int kSlices, int kColumns, int kBlocks, bool kPresplit>
-GemmKernel WgmmaEntry(const char* name) {
-  using Three = WgmmaTile<kRowGroups, kSlices, kColumns, 3, kBlocks, kPresplit>;
-  using One = WgmmaTile<kRowGroups, kSlices, kColumns, 1, kBlocks, kPresplit>;
+template <class Three, class One>
+GemmKernel Entry(const char* name, const void* three_products, const void* one_product) {
   constexpr int kShared = Three::kSharedBytes > One::kSharedBytes ? Three::kSharedBytes : One::kSharedBytes;
   return {name,
           true,
-          kPresplit,
+          Three::kPresplit,
+          Three::kAlone,
           Three::kRows,
           Three::kColumns,
-          kBlocks,
+          Three::kBlocks,
           Three::kThreads,
           kShared,
-          reinterpret_cast<const void*>(&WgmmaGemm<Three>),
-          reinterpret_cast<const void*>(&WgmmaGemm<One>)};
+          three_products,
+          one_product};
+}
+
+// 64 rows, in turns of two warpgroups.
+template <int kColumns, int kBlocks>
+GemmKernel SmallEntry(const char* name) {
+  using Three = WgmmaTile<1, 2, kColumns, 3, kBlocks, false>;
+  using One = WgmmaTile<1, 2, kColumns, 1, kBlocks, false>;
+  return Entry<Three, One>(name, reinterpret_cast<const void*>(&WgmmaGemm<Three>),
+                           reinterpret_cast<const void*>(&WgmmaGemm<One>));
+}
+
+template <int kColumns, bool kPresplit>
+GemmKernel TilesEntry(const char* name) {
+  using Three = WgmmaTile<2, 1, kColumns, 3, 1, kPresplit>;
+  using One = WgmmaTile<2, 1, kColumns, 1, 1, kPresplit>;
+  return Entry<Three, One>(name, reinterpret_cast<const void*>(&TilesGemm<Three>),
+                           reinterpret_cast<const void*>(&TilesGemm<One>));
 }
 
 }  // namespace
 
 GemmKernels WgmmaKernels() {
   static const GemmKernel kernels[] = {
-      WgmmaEntry<1, 2, 64, 1, false>("64x64"),
-      WgmmaEntry<1, 2, 64, 2, false>("64x64 by 2 blocks"),
-      WgmmaEntry<1, 2, 64, 4, false>("64x64 by 4 blocks"),
-      WgmmaEntry<1, 2, 64, 8, false>("64x64 by 8 blocks"),
-      WgmmaEntry<2, 1, 80, 1, false>("128x80"),
-      WgmmaEntry<2, 1, 128, 1, false>("128x128"),
-      WgmmaEntry<2, 1, 160, 1, false>("128x160"),
-      WgmmaEntry<2, 1, 80, 1, true>("presplit 128x80"),
-      WgmmaEntry<2, 1, 128, 1, true>("presplit 128x128"),
-      WgmmaEntry<2, 1, 160, 1, true>("presplit 128x160"),
+      SmallEntry<64, 1>("64x64"),
+      SmallEntry<64, 2>("64x64 by 2 blocks"),
+      SmallEntry<64, 4>("64x64 by 4 blocks"),
+      SmallEntry<64, 8>("64x64 by 8 blocks"),
+      TilesEntry<80, false>("128x80"),
+      TilesEntry<128, false>("128x128"),
+      TilesEntry<160, false>("128x160"),
+      TilesEntry<80, true>("presplit 128x80"),
+      TilesEntry<128, true>("presplit 128x128"),
+      TilesEntry<160, true>("presplit 128x160"),
   };
   return {kernels, kernels + sizeof kernels / sizeof kernels[0]};
 }

@@ -83,18 +83,28 @@ class ChunkProducts {
   __device__ __forceinline__ void Compute(const High& high, const Low& low, uint32_t columns, const EndTurn& end_turn) {
     const uint32_t rests = columns + Tile::kPartBytes;
     BeginProducts();
+    constexpr bool kGoOn = Tile::kProducts == 3 && !Tile::kSeparate;
+    int begun = 0;
+    const auto count = [&](int products) {
+      begun += products;
+      if (begun == Tile::kTurnAfter) CommitProducts();
+    };
+    const auto pass_turn = [&] {
+      CommitProducts();
+      WaitForProducts<1>();
+      end_turn();
+    };
     if constexpr (Tile::kProducts == 3) {
 #pragma unroll
       for (int step = 0; step < kChunkSteps; ++step) {
         Products<Tile::kColumns>::Add(small(), high(step), PartsAt(rests + 32 * step), step > 0);
         Products<Tile::kColumns>::Add(small(), low(step), PartsAt(columns + 32 * step), true);
+        count(2);
       }
-      CommitProducts();
     }
-    constexpr bool kGoOn = Tile::kProducts == 3 && !Tile::kSeparate;
     if constexpr (kGoOn) {
+      pass_turn();
       WaitForProducts<0>();
-      end_turn();
       Hold(products_);
 #pragma unroll
       for (int i = 0; i < kSums; ++i) products_[i] *= 1.0f / kRestScale;
@@ -104,11 +114,12 @@ class ChunkProducts {
 #pragma unroll
     for (int step = 0; step < kChunkSteps; ++step) {
       Products<Tile::kColumns>::Add(products_, high(step), PartsAt(columns + 32 * step), kGoOn || step > 0);
+      count(1);
     }
-    CommitProducts();
-    if constexpr (!kGoOn) {
-      WaitForProducts<Tile::kProducts == 3 ? 1 : 0>();
-      end_turn();
+    if constexpr (kGoOn) {
+      CommitProducts();
+    } else {
+      pass_turn();
     }
     WaitForProducts<0>();
     Hold(products_);
@@ -147,6 +158,7 @@ __device__ __forceinline__ void MultiplyRows(const GemmArguments& arguments, Wgm
   RowRing<Tile::kRowBuffers> rows(
       arguments, share.a, share.first_row,
       ring + Tile::kStages * Tile::kStageBytes + threadIdx.x / 32 * RowRing<Tile::kRowBuffers>::kBytes);
+  const FlagWords<Tile::kColumns> flags(arguments.weight, share.first_column, lane);
   const int first = chunks.first + share.slice;
   int copied = first;
   const auto copy = [&] {
@@ -154,7 +166,7 @@ __device__ __forceinline__ void MultiplyRows(const GemmArguments& arguments, Wgm
     copied += Tile::kSlices;
   };
   for (int i = 0; i < Tile::kRowBuffers - 1; ++i) copy();
-  notes->of_weight = TileFlags(arguments.weight, share.first_column, Tile::kColumns, lane);
+  notes->of_weight = flags.All();
   const bool note_uneven = (notes->of_weight & kWeightUneven) != 0;
   const Turns<Tile> turns(share.group);
   Stage<Tile> stage(share.slice);
@@ -179,46 +191,6 @@ __device__ __forceinline__ void MultiplyRows(const GemmArguments& arguments, Wgm
     split.Keep();
     if (lane == 0) Arrive(SharedAddress(&shared->empty[stage.index]));
     products.AddTo(sums, split.unscale);
-    stage.Next();
-  }
-}
-
-// Multiplies rows that a kernel before has split: they come with the weight's columns.
-template <class Tile>
-__device__ __forceinline__ void MultiplySplitRows(const GemmArguments& arguments, WgmmaShared<Tile>* shared,
-                                                  uint32_t ring, const WarpShare& share, const Chunks& chunks,
-                                                  WarpNotes* notes, float (&sums)[Tile::kColumns / 2]) {
-  const int lane = threadIdx.x & 31;
-  const SplitActivation& activation = arguments.split;
-  notes->of_weight = TileFlags(arguments.weight, share.first_column, Tile::kColumns, lane);
-  const int last_row = activation.rows - 1;
-  const uint32_t* const scales = activation.unscale;
-  const int row[2] = {static_cast<int>(min(share.first_row + lane / 4, static_cast<int64_t>(last_row))),
-                      static_cast<int>(min(share.first_row + lane / 4 + 8, static_cast<int64_t>(last_row)))};
-  const auto read_scales = [&](int chunk, uint32_t (&bits)[2]) {
-    const uint32_t* const of_chunk = scales + static_cast<int64_t>(min(chunk, chunks.end - 1)) * activation.rows;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) bits[half] = of_chunk[row[half]];
-  };
-  uint32_t bits[2];
-  read_scales(chunks.first, bits);
-  const Turns<Tile> turns(share.group);
-  Stage<Tile> stage(0);
-  ChunkProducts<Tile> products;
-  const uint32_t rows_at = ring + Tile::kColumnBytes + share.group * 64 * kPartRowBytes;
-#pragma unroll 1
-  for (int chunk = chunks.first; chunk < chunks.end; ++chunk) {
-    const float unscale[2] = {__uint_as_float(bits[0] & ~kRowNotes), __uint_as_float(bits[1] & ~kRowNotes)};
-    notes->of_rows |= (bits[0] | bits[1]) & kRowNotes;
-    read_scales(chunk + 1, bits);
-    WaitFor(SharedAddress(&shared->full[stage.index]), stage.parity);
-    turns.Begin();
-    const uint32_t high = rows_at + stage.index * Tile::kStageBytes;
-    products.Compute([&](int step) { return PartsAt(high + 32 * step); },
-                     [&](int step) { return PartsAt(high + Tile::kRowPartBytes + 32 * step); },
-                     ring + stage.index * Tile::kStageBytes, [&] { turns.End(chunk + 1 >= chunks.end); });
-    if (lane == 0) Arrive(SharedAddress(&shared->empty[stage.index]));
-    products.AddTo(sums, unscale);
     stage.Next();
   }
 }

@@ -9,6 +9,7 @@
 #include "kernels/cuda/device/bulk_copy.cuh"
 #include "records.h"
 #include "rows.cuh"
+#include "runs.cuh"
 
 namespace dpiframe::cuda {
 
@@ -24,7 +25,7 @@ struct WgmmaTile {
   static constexpr int kProducts = kProducts_;
   static constexpr int kBlocks = kBlocks_;
   static constexpr bool kPresplit = kPresplit_;
-
+  static constexpr bool kAlone = kSlices == 1 && kBlocks == 1;  // a tile's sums are complete in a warp's registers
   static constexpr bool kTurns = kRowGroups == 2;
   static constexpr int kRows = 64 * kRowGroups;
   static constexpr int kGroups = kRowGroups * kSlices;
@@ -34,6 +35,10 @@ struct WgmmaTile {
   // Whether the small products have registers of their own: two rounds of products then need no pause in between.
   static constexpr bool kSeparate = kProducts == 3 && (kPresplit ? kColumns <= 128 : kColumns <= 64 && kGroups == 2);
 
+  // A warpgroup passes the turn on when so many of a chunk's products are done: those that are left keep the tensor
+  // core busy until the other begins. Where there is a pause, those before it.
+  static constexpr int kTurnAfter = kProducts == 1 ? 2 : kSeparate ? 6 : 8;
+
   // Shared memory: a ring of stages, each with a chunk of the weight's columns and, if they are split, of A's rows.
   // Then rings of the warps for A's rows that are not. Afterwards the sums.
   static constexpr int kParts = kProducts == 3 ? 2 : 1;
@@ -42,13 +47,17 @@ struct WgmmaTile {
   static constexpr int kRowPartBytes = kRows * kPartRowBytes;
   static constexpr int kStageBytes = kColumnBytes + (kPresplit ? kParts * kRowPartBytes : 0);
   static constexpr int kMostShared = 225 * 1024;
-  static constexpr int kRowBuffers = (kMostShared - 3 * kStageBytes) / (4 * kGroups * kRowBufferBytes) >= 4 ? 4 : 3;
+  static constexpr int kKeptFloats = (1 + kMostKeptVectors) * kColumns;
+  static constexpr int kKeptBytes = kAlone ? kKeptFloats * 4 : 0;
+  static constexpr int kRowBuffers =
+      (kMostShared - 3 * (kStageBytes + kKeptBytes) - kKeptBytes) / (4 * kGroups * kRowBufferBytes) >= 4 ? 4 : 3;
   static constexpr int kRowRingBytes = kPresplit ? 0 : 4 * kGroups * kRowBuffers * kRowBufferBytes;
   // A stage belongs to one slice: whoever waits for its next contents must have seen those before.
-  static constexpr int kStages = (kMostShared - kRowRingBytes) / kStageBytes / kSlices * kSlices;
+  static constexpr int kStages =
+      (kMostShared - kRowRingBytes - kKeptBytes) / (kStageBytes + kKeptBytes) / kSlices * kSlices;
   static constexpr int kPitch = kColumns + 8;  // of the sums: without bank conflicts
   static constexpr int kSlab = kRows * kPitch;
-  static constexpr int kSharedBytes = 1024 + kStages * kStageBytes + kRowRingBytes;
+  static constexpr int kSharedBytes = 1024 + kStages * kStageBytes + kRowRingBytes + (kStages + 1) * kKeptBytes;
   static_assert(kStages >= 3 && kStages >= 2 * kSlices && kSlices * kSlab * 4 <= kSharedBytes - 1024 &&
                 kSharedBytes <= 226 * 1024);
   static_assert(!kPresplit || kSlices == 1);
@@ -64,6 +73,7 @@ struct WgmmaShared {
   uint64_t full[Tile::kStages];
   uint64_t empty[Tile::kStages];
   uint32_t notes[Tile::kRows / kStripRows];
+  alignas(16) float kept[Tile::kKeptFloats];
 };
 
 // The chunks of K that a block takes.
