@@ -39,8 +39,9 @@ tests() {  # ARGUMENTS: of pytest
 }
 
 checked() {  # TOOL PART: the tests that a file lists
-  runner=(compute-sanitizer --tool "$1" --error-exitcode 99 --print-limit 20)
-  DPIFRAME_SANITIZER=1 tests "@$2" >"$logs/$1-${2##*/}.log" 2>&1
+  # Threads may wait for each other without end under a checker; the log's last line names the test.
+  runner=(timeout -k 10 "$part_seconds" compute-sanitizer --tool "$1" --error-exitcode 99 --print-limit 20)
+  DPIFRAME_SANITIZER=1 tests -vv "@$2" >"$logs/$1-${2##*/}.log" 2>&1
 }
 
 sanitizer() {  # TOOL: a checker makes a process wait for itself most of the time, so several parts of the tests run at once
@@ -56,8 +57,8 @@ sanitizer() {  # TOOL: a checker makes a process wait for itself most of the tim
   return "$failures"
 }
 
-runner=()
-export python site logs PYTHONPATH
+runner=() part_seconds=600
+export python site logs part_seconds PYTHONPATH
 export -f checked tests
 for step in $steps; do
   case $step in
