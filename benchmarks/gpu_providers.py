@@ -249,12 +249,12 @@ COMPILED: Providers = {
     ("torch.compile, CUDA graph", "fp32"): partial(captured, partial(compiled, mode="default")),
 }
 """What reduce-overhead does, without the checks that it makes in each call: they can take longer than the graph."""
-MODES: Providers = {
-    **{(f"torch.compile {mode}", "fp32"): partial(compiled, mode=mode) for mode in ("reduce-overhead", "max-autotune")},
+REDUCE_OVERHEAD: Providers = {("torch.compile reduce-overhead", "fp32"): partial(compiled, mode="reduce-overhead")}
+MAX_AUTOTUNE: Providers = {("torch.compile max-autotune", "fp32"): partial(compiled, mode="max-autotune")}
+MAX_AUTOTUNE_GRAPH: Providers = {
     ("torch.compile max-autotune, CUDA graph", "fp32"): partial(
         captured, partial(compiled, mode="max-autotune-no-cudagraphs")
     ),
-    **COMPILED,
 }
 ALL_OURS: Providers = {
     (f"{OURS}{', CUDA graph' * graph}", precision): partial(ours, precision=precision, graph=graph)
