@@ -92,12 +92,6 @@ def test_sizes_of_models(m: int, n: int, k: int) -> None:
     check(gemm.random_case(m, n, k, ["add vector 2", "relu"]))
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(9000, 300, 40), (9000, 260, 130), (5000, 640, 200)])
-def test_more_tiles_than_multiprocessors(m: int, n: int, k: int) -> None:
-    """Blocks go on from tile to tile, and fetch for the next one early: nothing of one may reach another."""
-    check(gemm.random_case(m, n, k, ["add vector 2", "mul vector 3", "add vector 4", "mul matrix 5"]))
-
-
 @pytest.mark.parametrize("precision", ["fp32", "tf32"])
 @pytest.mark.parametrize(("m", "n", "k"), [(300, 256, 1000), (4096, 256, 624), (2048, 624, 624)])
 def test_results_are_the_same_from_run_to_run(m: int, n: int, k: int, precision: str) -> None:

@@ -29,8 +29,7 @@ class PartsSource {
   uint32_t bytes_;
 };
 
-// Brings the matrices that a tile's steps read to the L2 cache while the products are computed, by one warp. They may
-// not be complete yet.
+// Brings the matrices that a tile's steps read to the L2 cache while the products are computed, by one warp.
 template <class Tile>
 __device__ __forceinline__ void PrefetchMatrices(const GemmArguments& arguments, int64_t first_row,
                                                  const RunColumns& run, int lane) {
