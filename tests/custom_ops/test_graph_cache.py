@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-SOURCES = HERE.parents[1] / "custom_ops"
+from tests.custom_ops import native
+
 NO_MEMORY, BROKEN = 2, 719
 PAUSE = 1024
 MOST = 32
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++"),
-    pytest.mark.skipif(not (SOURCES / "kernels").is_dir(), reason="needs the sources"),
-]
+pytestmark = native.needs_sources
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    path = tmp_path_factory.mktemp("graph_cache") / "graph_cache.so"
-    files = [str(HERE / "graph_cache.cc"), str(SOURCES / "kernels/cuda/launch/graph_cache.cc")]
-    folders = [f"-I{HERE / 'fake_cuda'}", f"-I{SOURCES}"]
-    subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", *folders, *files, "-o", str(path)], check=True)
-    return ctypes.CDLL(str(path))
+    folder = tmp_path_factory.mktemp("graph_cache")
+    headers = [native.HERE / "fake_cuda"]
+    return native.compile_library(folder, "graph_cache.cc", ["kernels/cuda/launch/graph_cache.cc"], headers)
 
 
 @pytest.fixture

@@ -4,24 +4,18 @@ their streams run side by side."""
 from __future__ import annotations
 
 import ctypes
-import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-HERE = Path(__file__).resolve().parent
-SOURCES = HERE.parents[1] / "custom_ops"
+from tests.custom_ops import native
+
 ALIGNMENT = 256
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++"),
-    pytest.mark.skipif(not (SOURCES / "kernels").is_dir(), reason="needs the sources"),
-]
+pytestmark = native.needs_sources
 
 
 @dataclass
@@ -70,11 +64,8 @@ Place = Callable[[Case, int], tuple[list[int], int]]
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """Where a case's values and works lie, and the bytes of all blocks, with a gap between these."""
-    library = tmp_path_factory.mktemp("region") / "region_memory.so"
-    regions = [str(SOURCES / "kernels/region" / name) for name in ("memory.cc", "plan.cc", "program.cc")]
-    command = ["g++", "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{SOURCES}", str(HERE / "region_memory.cc")]
-    subprocess.run([*command, *regions, "-o", str(library)], check=True)
-    function = ctypes.CDLL(str(library)).place_region
+    sources = [f"kernels/region/{name}.cc" for name in ("memory", "plan", "program")]
+    function = native.compile_library(tmp_path_factory.mktemp("region"), "region_memory.cc", sources).place_region
     function.restype = ctypes.c_size_t
 
     def run(case: Case, gap: int) -> tuple[list[int], int]:
