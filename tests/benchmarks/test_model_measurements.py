@@ -81,6 +81,23 @@ def test_the_report_fills_in_what_was_measured(tmp_path: Path, monkeypatch: pyte
     assert "measured elsewhere" in other.read_text()
 
 
+def test_modes_stand_beside_ours_of_their_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with write_rows(tmp_path / "modes_gpu.csv", "a card") as rows:
+        for mode, theirs, ours in (("a", 90.0, 10.0), ("b", 80.0, 20.0)):
+            rows.add("modes", Configuration("dcn"), [result(mode, theirs), result(GRAPH, ours)])
+        rows.add("modes", Configuration("deepfm"), [result("b", None, refusal="too wide"), result(GRAPH, 30.0)])
+        rows.add("modes", Configuration("dcnv2"), [result("all", None, refusal="took too long")])
+    document = tmp_path / "performance.md"
+    document.write_text("<!-- begin modes_gpu -->\n<!-- end modes_gpu -->\n")
+    monkeypatch.setattr(sys, "argv", ["report", "--results", str(tmp_path), "--docs", str(tmp_path)])
+    report.main()
+    text = document.read_text()
+    assert "| a | 90 (10) | refused | refused | refused |" in text
+    assert "| b | 80 (20) | refused | refused | refused |" in text
+    assert "b refuses 1 configurations: too wide" in text
+    assert "took too long" in text
+
+
 @pytest.mark.parametrize("model", ["dcn", "dcnv2", "wide_deep", "deepfm"])
 def test_the_file_has_the_modules_whole_tables(tmp_path: Path, model: str) -> None:
     configuration = Configuration(model, "5x300", hidden=16, batch=64)
