@@ -23,8 +23,9 @@ int CurrentDevice() {
 
 class PyCudaGemm {
  public:
-  PyCudaGemm(const std::string& text, uintptr_t weight)
-      : program_(ParseGemmProgram(text)), gemm_(program_, reinterpret_cast<const float*>(weight), CurrentDevice()) {
+  PyCudaGemm(const std::string& text, uintptr_t weight, int multiprocessors)
+      : program_(ParseGemmProgram(text)),
+        gemm_(program_, reinterpret_cast<const float*>(weight), CurrentDevice(), multiprocessors) {
     if (weight == 0) return;
     memory_ = std::make_unique<DeviceBytes>(gemm_.device_bytes());
     gemm_.Prepare(memory_->data());
@@ -73,8 +74,9 @@ void AddGemm(py::module_* module) {
   py::class_<PyCudaGemm>(
       *module, "CudaGemm",
       "A program of FusedGemm on the current GPU. weight: its device address, which must stay valid, "
-      "or 0 where each launch brings one.")
-      .def(py::init<const std::string&, uintptr_t>(), py::arg("text"), py::arg("weight"))
+      "or 0 where each launch brings one. multiprocessors: to use no more than these; 0: all.")
+      .def(py::init<const std::string&, uintptr_t, int>(), py::arg("text"), py::arg("weight"),
+           py::arg("multiprocessors") = 0)
       .def("launch", &PyCudaGemm::Launch, py::arg("m"), py::arg("a"), py::arg("weight"), py::arg("operands"),
            py::arg("y"), py::arg("stream"), py::arg("kernel") = -1,
            "Puts the work on a stream and returns. All addresses are in device memory and aren't checked. Launches of "

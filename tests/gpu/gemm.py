@@ -21,12 +21,16 @@ def kernel_names() -> list[str]:
 
 
 class CudaGemmProgram:
-    """A case's program on the GPU. `odd`: addresses suit single values only, and each launch brings the weight."""
+    """A case's program on the GPU.
 
-    def __init__(self, case: gemm.Case, odd: bool = False) -> None:
+    `odd`: addresses suit single values only, and each launch brings the weight. `multiprocessors`: as many are used at
+    most, so that a few tiles keep a block busy; 0: all.
+    """
+
+    def __init__(self, case: gemm.Case, odd: bool = False, multiprocessors: int = 0) -> None:
         self.case, self.offset = case, 4 if odd else 0
         self.weight = DeviceArray(case.weight, self.offset)
-        self.gemm = device.kernels().CudaGemm(case.program, 0 if odd else self.weight.address)
+        self.gemm = device.kernels().CudaGemm(case.program, 0 if odd else self.weight.address, multiprocessors)
 
     @property
     def kernel_count(self) -> int:

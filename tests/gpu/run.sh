@@ -41,7 +41,7 @@ tests() {  # ARGUMENTS: of pytest
 checked() {  # TOOL PART: the tests that a file lists
   # Threads may wait for each other without end under a checker; the log's last line names the test.
   runner=(timeout -k 10 "$part_seconds" compute-sanitizer --tool "$1" --error-exitcode 99 --print-limit 20)
-  DPIFRAME_SANITIZER=1 tests -vv "@$2" >"$logs/$1-${2##*/}.log" 2>&1
+  DPIFRAME_SANITIZER=$1 tests -vv "@$2" >"$logs/$1-${2##*/}.log" 2>&1
 }
 
 sanitizer() {  # TOOL: a checker makes a process wait for itself most of the time, so several parts of the tests run at once

@@ -14,9 +14,9 @@ from tests.gpu.gemm import CudaGemmProgram
 BOUND = {"fp32": 1e-6, "tf32": 2e-3, "fp16": 2e-3}
 
 
-def check(case: gemm.Case, odd: bool = False) -> None:
+def check(case: gemm.Case, odd: bool = False, multiprocessors: int = 0) -> None:
     """Every kernel's result within a bound by the largest value of the row."""
-    program = CudaGemmProgram(case, odd)
+    program = CudaGemmProgram(case, odd, multiprocessors)
     expected = case.expected()
     scale = np.maximum(np.abs(expected).max(axis=-1, keepdims=True, initial=0), case.magnitude()) + 1
     for kernel in [-1, *range(program.kernel_count)]:

@@ -1,7 +1,7 @@
 """Hazard: what a block kept of one tile reaches another. Blocks go on from tile to tile, and fetch for the next early.
 
-With 40,000 rows a block has ten tiles and more, so that all memory for tiles' vectors is used again; with K of one
-chunk as soon as can be.
+On four multiprocessors a block has ten tiles and more, so that all memory for tiles' vectors is used again; with K of
+one chunk as soon as can be.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from tests.gpu.device import DeviceArray
 from tests.gpu.gemm import CudaGemmProgram
 from tests.gpu.test_gemm_kernels import check
 
-ROWS = 40_000
+ROWS = 1300
+FEW = 4
 VECTORS = ["add vector 2", "mul vector 3", "add vector 4"]
 
 
@@ -25,14 +26,15 @@ def test_more_tiles_than_multiprocessors(m: int, n: int, k: int) -> None:
 
 
 @pytest.mark.parametrize("odd", [False, True])
-@pytest.mark.parametrize("vectors", [2, 3])
-def test_ten_tiles_a_block(vectors: int, odd: bool) -> None:
-    check(gemm.random_case(ROWS, 640, 40, VECTORS[:vectors]), odd)
+@pytest.mark.parametrize("vectors", [0, 1, 2, 3])
+@pytest.mark.parametrize("k", [40, 130])
+def test_ten_tiles_a_block(k: int, vectors: int, odd: bool) -> None:
+    check(gemm.random_case(ROWS, 640, k, VECTORS[:vectors]), odd, FEW)
 
 
 @pytest.mark.parametrize("odd", [False, True])
 def test_runs_of_columns(odd: bool) -> None:
-    check(gemm.random_runs(ROWS, 160, 40, [0, 4, 40, 60], 100, VECTORS[:2]), odd)
+    check(gemm.random_runs(ROWS, 160, 40, [0, 4, 40, 60], 100, VECTORS[:2]), odd, FEW)
 
 
 @pytest.mark.parametrize("value", test_gemm_special_values.VALUES)
@@ -40,13 +42,13 @@ def test_special_values_in_the_first_a_middle_and_the_last_tile(value: float) ->
     """Their rows are computed again while the copies for the next tile are under way."""
     case = gemm.random_case(ROWS, 640, 40, ["add vector 2", "relu"])
     case.a[[0, 1, ROWS // 2, ROWS - 1], [3, 39, 0, 20]] = value
-    test_gemm_special_values.check(case)
+    test_gemm_special_values.check(case, FEW)
 
 
 def test_one_column_whose_weight_no_parts_can_stand_for() -> None:
     case = gemm.random_case(ROWS, 640, 40, ["add vector 2"])
     case.weight[333, 7] = np.inf
-    test_gemm_special_values.check(case)
+    test_gemm_special_values.check(case, FEW)
 
 
 def test_a_vector_that_the_kernel_before_writes() -> None:
@@ -55,7 +57,7 @@ def test_a_vector_that_the_kernel_before_writes() -> None:
     second = gemm.random_case(ROWS, 640, 40, ["add vector 2"])
     second.operands[0] = first.product().astype(np.float32)[0]
     expected = second.expected()
-    writes, reads = CudaGemmProgram(first), CudaGemmProgram(second)
+    writes, reads = CudaGemmProgram(first), CudaGemmProgram(second, multiprocessors=FEW)
     row, a = DeviceArray(first.a), DeviceArray(second.a)
     for kernel in range(reads.kernel_count):
         vector = DeviceArray(np.full(640, np.nan, np.float32))

@@ -11,13 +11,13 @@ from tests.gpu.gemm import CudaGemmProgram
 VALUES = [np.inf, -np.inf, np.nan, 3e38]
 
 
-def check(case: gemm.Case) -> None:
+def check(case: gemm.Case, multiprocessors: int = 0) -> None:
     """Infinity and NaN where they belong; everything else as exact as float32 sums are."""
     with np.errstate(over="ignore"):
         expected = case.expected().astype(np.float32)
     finite = np.isfinite(expected)
     room = 2e-5 * (np.where(finite, np.abs(expected), 0) + np.nan_to_num(case.magnitude(), posinf=0) + 1e-3)
-    program = CudaGemmProgram(case)
+    program = CudaGemmProgram(case, multiprocessors=multiprocessors)
     for kernel in range(program.kernel_count):
         y = program.run(kernel)
         np.testing.assert_array_equal(y[~finite], expected[~finite], err_msg=f"{kernel}")

@@ -80,7 +80,7 @@ int Attribute(cudaDeviceAttr attribute, int device) {
 
 }  // namespace
 
-CudaGemm::CudaGemm(const GemmProgram& program, const float* weight, int device)
+CudaGemm::CudaGemm(const GemmProgram& program, const float* weight, int device, int multiprocessors)
     : program_(program),
       products_(program.precision == GemmPrecision::kFp32 ? 3 : 1),
       weight_(weight),
@@ -88,7 +88,7 @@ CudaGemm::CudaGemm(const GemmProgram& program, const float* weight, int device)
       layout_(static_cast<int>(program.n), static_cast<int>(program.k), IsSkinny() ? 0 : (products_ == 3 ? 2 : 1),
               program.transposed) {
   const DeviceScope scope(device);
-  multiprocessors_ = Attribute(cudaDevAttrMultiProcessorCount, device);
+  multiprocessors_ = multiprocessors > 0 ? multiprocessors : Attribute(cudaDevAttrMultiProcessorCount, device);
   const int major = Attribute(cudaDevAttrComputeCapabilityMajor, device);
   const int minor = Attribute(cudaDevAttrComputeCapabilityMinor, device);
   const auto check = [&](cudaError_t code) {

@@ -27,8 +27,9 @@ struct CudaGemmCall {
 
 class CudaGemm {
  public:
-  // `weight`: memory of the device, or null where each call brings one. Throws CudaError.
-  CudaGemm(const GemmProgram& program, const float* weight, int device);
+  // `weight`: memory of the device, or null where each call brings one. `multiprocessors`: to use no more than these;
+  // 0: all. Throws CudaError.
+  CudaGemm(const GemmProgram& program, const float* weight, int device, int multiprocessors = 0);
 
   CudaGemm(const CudaGemm&) = delete;
   CudaGemm& operator=(const CudaGemm&) = delete;
