@@ -118,7 +118,8 @@ void CudaLookup::Upload(void* memory) {
        {PlainLookupKernelFor(1), PlainLookupKernelFor(4), PlainPoolKernelFor(plan_.element_bytes, plan_.short_pools),
         TablePoolKernelFor(plan_.element_bytes, 1), TablePoolKernelFor(plan_.element_bytes, 4),
         LookupKernelFor(plan_.element_bytes), BagKernelFor(plan_.element_bytes),
-        PlainBagKernelFor(plan_.element_bytes, false), PlainBagKernelFor(plan_.element_bytes, true)}) {
+        PlainBagKernelFor(plan_.element_bytes, false), PlainBagKernelFor(plan_.element_bytes, true),
+        ManyBagsKernelFor(plan_.element_bytes)}) {
     cudaFuncAttributes attributes{};
     const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel);
     if (code == cudaErrorNoKernelImageForDevice) throw CudaError(NoCodeMessage(device_), code);
@@ -301,7 +302,7 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, const std::vector<Se
                                              : 0;
     const uint32_t groups = DivideUp<uint32_t>(plan.chunk_count, kGroupChunks);
     segment.group_chunks = static_cast<uint8_t>(DivideUp<uint32_t>(plan.chunk_count, groups));
-    segment.pool_rows = plain && plan_.short_pools && IsPlainPool(plan.kind) ? PoolRows(plan, call) : 1;
+    segment.thread_rows = plain && plan_.short_pools && IsPlainPool(plan.kind) ? PoolRows(plan, call) : 1;
     segment.by_chunk_count = DivisorFor(IsTablePool(plan.kind) ? TablePoolTerms(plan.chunk_count)
                                         : IsGrouped(plan.kind) ? segment.group_chunks
                                                                : plan.chunk_count);
@@ -324,7 +325,7 @@ void CudaLookup::LaunchSegments(const CudaLookupCall& call, const std::vector<Se
         continue;
       }
       const uint64_t rows_each = bags || IsPool(segment.kind) ? 1
-                                 : IsPlainPool(segment.kind)  ? segment.pool_rows
+                                 : IsPlainPool(segment.kind)  ? segment.thread_rows
                                                               : RowsOf(segment.kind, rows_per_thread);
       const uint64_t row_groups = DivideUp<uint64_t>(rows, rows_each);
       uint64_t items = row_groups * segment.chunk_count;

@@ -69,7 +69,7 @@ class CudaLookup {
   uint8_t LanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const;
   uint64_t MeanBag(const SegmentPlan& segment, const CudaLookupCall& call) const;
   uint8_t BagLanesLog2(const SegmentPlan& segment, const CudaLookupCall& call) const;
-  void ShapePlainBags(const SegmentPlan& plan, const CudaLookupCall& call, bool aligned, Segment* segment) const;
+  void ShapePlainBags(const SegmentPlan& plan, int64_t rows, uint64_t mean, bool aligned, Segment* segment) const;
   void LaunchPlainBags(const CudaLookupCall& call, size_t begin, size_t end, const Words& words,
                        const Launcher& launcher) const;
   void LaunchSegments(const CudaLookupCall& call, const std::vector<SegmentPlan>& segments, size_t begin, size_t end,

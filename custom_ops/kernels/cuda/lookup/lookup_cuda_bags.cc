@@ -20,14 +20,26 @@ uint32_t LongBag(uint64_t mean) {
 // So many and fewer have a block each: the more, the longer they are.
 uint64_t FewBags(uint64_t processors, uint64_t mean) { return processors * std::min<uint64_t>(8, 2 + mean / 32); }
 
+// Bags of so few ids and rows of so many chunks gain where a group of threads fills several.
+constexpr uint64_t kShortBag = 4;
+constexpr uint8_t kWideLanesLog2 = 4;
+
+bool IsShortAndWide(const Segment& segment, uint64_t mean) {
+  return segment.kind == ChunkKind::kPlainBag16 && segment.groups_log2 != 0 && segment.lanes_log2 >= kWideLanesLog2 &&
+         mean <= kShortBag;
+}
+
+uint64_t PlainBagBlocks(const Segment& segment, uint64_t rows) {
+  return DivideUp<uint64_t>(rows * segment.chunk_count, uint64_t{1} << segment.groups_log2);
+}
+
 }  // namespace
 
 // Where there are so few bags that groups of threads would not fill the GPU, each has a block, and long ones several
 // blocks for fewer of their chunks each, while there are too few blocks too.
-void CudaLookup::ShapePlainBags(const SegmentPlan& plan, const CudaLookupCall& call, bool aligned,
+void CudaLookup::ShapePlainBags(const SegmentPlan& plan, int64_t rows, uint64_t mean, bool aligned,
                                 Segment* segment) const {
-  const uint64_t mean = MeanBag(plan, call);
-  const uint64_t groups = uint64_t{plan.chunk_count} * static_cast<uint64_t>(call.rows);
+  const uint64_t groups = uint64_t{plan.chunk_count} * static_cast<uint64_t>(rows);
   const uint64_t processors = static_cast<uint64_t>(multiprocessors_);
   segment->lanes_log2 = plan.lanes_log2;
   segment->group_chunks = 1;
@@ -46,13 +58,18 @@ void CudaLookup::LaunchPlainBags(const CudaLookupCall& call, size_t begin, size_
   arguments.rows = call.rows;
   arguments.aligned = IsAligned(call);
   arguments.segment_count = static_cast<uint32_t>(end - begin);
-  uint64_t mean = 0;    // the greatest
-  uint64_t widest = 1;  // threads that a row of some segment takes
+  Segment* const segments_end = arguments.segments + (end - begin);
+  const uint64_t at_once = static_cast<uint64_t>(multiprocessors_) * kManyBagsBlocks;
+  uint64_t longest = 0;  // of the segments' mean bags
+  uint64_t widest = 1;   // threads that a row of some segment takes
+  uint64_t all = 0;      // blocks, if a group of threads fills one bag
+  bool short_and_wide = arguments.aligned;
   for (size_t i = begin; i < end; ++i) {
     const SegmentPlan& plan = plan_.plain_bag_segments[i];
     Segment& segment = arguments.segments[i - begin];
-    ShapePlainBags(plan, call, arguments.aligned, &segment);
-    mean = std::max(mean, MeanBag(plan, call));
+    const uint64_t mean = MeanBag(plan, call);
+    ShapePlainBags(plan, call.rows, mean, arguments.aligned, &segment);
+    longest = std::max(longest, mean);
     segment.kind = plan.kind;
     segment.read = plan.read;
     segment.pooling = plan.pooling;
@@ -62,21 +79,33 @@ void CudaLookup::LaunchPlainBags(const CudaLookupCall& call, size_t begin, size_
     segment.output = reinterpret_cast<uint64_t>(call.outputs[plan.output]);
     segment.row_bytes = plan.row_bytes;
     widest = std::max(widest, uint64_t{segment.chunk_count} * kBlockThreads >> segment.groups_log2);
+    all += PlainBagBlocks(segment, static_cast<uint64_t>(call.rows));
+    short_and_wide = short_and_wide && IsShortAndWide(segment, mean);
   }
-  arguments.long_bag = LongBag(mean);
-  const void* const kernel = PlainBagKernelFor(plan_.element_bytes, mean <= kShortBagBatch);
+  arguments.long_bag = LongBag(longest);
+  const bool many = short_and_wide && all > at_once;
+  const void* const kernel =
+      many ? ManyBagsKernelFor(plan_.element_bytes) : PlainBagKernelFor(plan_.element_bytes, longest <= kShortBagBatch);
   const int64_t rows_at_once = static_cast<int64_t>(std::max<uint64_t>(1, kMaxThreads / widest));
   for (int64_t first = 0; first < call.rows; first += rows_at_once) {
     arguments.first_row = first;
     arguments.end_row = std::min(first + rows_at_once, call.rows);
     const uint64_t rows = static_cast<uint64_t>(arguments.end_row - first);
     uint32_t blocks = 0;
-    for (Segment* segment = arguments.segments; segment != arguments.segments + (end - begin); ++segment) {
+    for (Segment* segment = arguments.segments; segment != segments_end; ++segment) {
+      uint64_t rows_taken = rows;
+      segment->thread_rows = 1;
+      if (many) {
+        // As many as there are turns of blocks, so that all run at once; a block's bags are all of one record.
+        const uint64_t most = kBlockThreads >> segment->groups_log2;
+        segment->thread_rows = static_cast<uint8_t>(std::min(DivideUp(all, at_once), most));
+        const uint64_t of_block = uint64_t{segment->thread_rows} << segment->groups_log2;
+        rows_taken = DivideUp(rows, of_block) * of_block;
+      }
       segment->first_block = blocks;
-      segment->group_items = static_cast<uint32_t>(rows * segment->group_chunks);
+      segment->group_items = static_cast<uint32_t>(rows_taken * segment->group_chunks);
       segment->by_group = DivisorFor(segment->group_items);
-      blocks +=
-          static_cast<uint32_t>(DivideUp<uint64_t>(rows * segment->chunk_count, uint64_t{1} << segment->groups_log2));
+      blocks += static_cast<uint32_t>(DivideUp<uint64_t>(PlainBagBlocks(*segment, rows_taken), segment->thread_rows));
     }
     CheckCuda(LaunchLookup(kernel, blocks, arguments, words, launcher), "a launch failed");
   }

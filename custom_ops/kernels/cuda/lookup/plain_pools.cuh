@@ -163,7 +163,7 @@ __device__ __forceinline__ PlainPoolPlace PlainPoolPlaceOf(const LookupArguments
   const GroupedChunk grouped =
       GroupedChunkOf(segment, (blockIdx.x - segment.first_block) * kBlockThreads + threadIdx.x);
   place.row =
-      grouped.chunk < segment.chunk_count ? a.first_row + int64_t{grouped.row_group} * segment.pool_rows : a.end_row;
+      grouped.chunk < segment.chunk_count ? a.first_row + int64_t{grouped.row_group} * segment.thread_rows : a.end_row;
   if (place.row >= a.end_row) return place;
   place.record = a.plain_pools + segment.first_chunk + grouped.chunk;
   const Lookup lookup = LoadRecord(&place.record->lookup);
@@ -187,7 +187,7 @@ __device__ __forceinline__ void FillPlainPools(const LookupArguments& a, const W
   const PlainPoolPlace place = PlainPoolPlaceOf(a, words, segment);
   if (place.row >= a.end_row) return;
   const int64_t left = a.end_row - place.row;
-  const int rows = left < segment.pool_rows ? static_cast<int>(left) : segment.pool_rows;
+  const int rows = left < segment.thread_rows ? static_cast<int>(left) : segment.thread_rows;
   if (!a.aligned || kBytes == static_cast<int>(sizeof(Element))) {
     PoolPlainElements<Element>(a, segment, place, rows, kBytes / static_cast<int>(sizeof(Element)));
   } else if (kShort) {

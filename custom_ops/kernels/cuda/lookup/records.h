@@ -26,7 +26,8 @@ constexpr int kBagBatch = 5;             // ids of a bag that a thread looks up 
 constexpr int kPlainBagBatch = 8;        // the same of a plain bag,
 constexpr int kShortBagBatch = 4;        // where bags have so few in the mean
 constexpr uint8_t kMinBagLanesLog2 = 2;  // of its threads side by side that fill chunks of one,
-constexpr uint8_t kMaxBagLanesLog2 = 4;
+constexpr uint8_t kMaxBagLanesLog2 = 5;
+constexpr int kManyBagsBlocks = 3;          // that run on a multiprocessor at once where groups fill many bags
 constexpr uint8_t kMinSharedLanesLog2 = 1;  // where all of a block's threads share one
 
 // How a value of a source is read. A constant id is not read at all.
@@ -260,7 +261,7 @@ struct Segment {
   uint32_t group_items;    // of both: threads for a group of chunks
   Divisor by_group;        // of both: by group_items
   uint8_t group_chunks;    // of both: so many chunks of a row are side by side
-  uint8_t pool_rows;       // of plain pools: for how many rows a thread fills a chunk
+  uint8_t thread_rows;     // of both: for how many rows a thread fills a chunk
   uint8_t lanes_log2;      // of other pools and bags: how many threads share the terms of a chunk; of plain bags: how
                            // many threads side by side fill chunks of one bag
   ChunkKind kind;
