@@ -113,7 +113,10 @@ target_include_directories(dpiframe_cuda_wgmma PRIVATE ${CMAKE_CURRENT_SOURCE_DI
 # The runtime is linked in: a library that needed libcudart would not load on a machine without it.
 function(dpiframe_add_cuda ops_library)
   target_sources(${ops_library} PRIVATE
-    ops/fused_elementwise_cuda.cc ops/fused_gemm_cuda.cc ops/fused_multi_gather_cuda.cc ops/parallel_region_cuda.cc)
+    ops/elementwise/fused_elementwise_cuda.cc
+    ops/gemm/fused_gemm_cuda.cc
+    ops/lookup/fused_multi_gather_cuda.cc
+    ops/region/parallel_region_cuda.cc)
   target_compile_definitions(${ops_library} PRIVATE DPIFRAME_WITH_CUDA)
   target_link_libraries(${ops_library} PRIVATE dpiframe_cuda_kernels dpiframe_cuda_wgmma ${CMAKE_DL_LIBS})
 

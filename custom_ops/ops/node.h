@@ -1,5 +1,5 @@
 // A node as its kernel sees it: at its creation, in a call, and when shapes are inferred. ONNX Runtime is behind it
-// (ort_node.h), or the region that the node is part of (region_node.h).
+// (ort_node.h), or the region that the node is part of (region/region_node.h).
 #pragma once
 
 #include <cstddef>

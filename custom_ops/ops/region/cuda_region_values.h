@@ -5,9 +5,9 @@
 #include <functional>
 #include <utility>
 
-#include "call_array.h"
 #include "kernels/region/memory.h"
 #include "kernels/region/plan.h"
+#include "ops/call_array.h"
 #include "region_layouts.h"
 #include "region_node.h"
 

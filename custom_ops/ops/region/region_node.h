@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/region/program.h"
-#include "node.h"
-#include "op.h"
+#include "ops/node.h"
+#include "ops/op.h"
 
 namespace dpiframe {
 

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "call_array.h"
 #include "kernels/lookup/lookup_cpu.h"
 #include "lookup_node.h"
-#include "op.h"
-#include "tensor_shape.h"
+#include "ops/call_array.h"
+#include "ops/op.h"
+#include "ops/tensor_shape.h"
 
 namespace dpiframe {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernels/gemm/program.h"
-#include "op.h"
-#include "tensor_shape.h"
+#include "ops/op.h"
+#include "ops/tensor_shape.h"
 
 namespace dpiframe {
 

@@ -2,12 +2,12 @@
 #include <memory>
 #include <string>
 
-#include "call_launcher.h"
-#include "device_memory.h"
 #include "elementwise_node.h"
 #include "kernels/cuda/device/cuda_error.h"
 #include "kernels/cuda/elementwise/elementwise_cuda.h"
-#include "op.h"
+#include "ops/call_launcher.h"
+#include "ops/device_memory.h"
+#include "ops/op.h"
 
 namespace dpiframe {
 namespace {

@@ -1,12 +1,12 @@
 // FusedGemm for the CUDA provider.
 #include <memory>
 
-#include "call_launcher.h"
-#include "device_memory.h"
 #include "gemm_node.h"
 #include "kernels/cuda/device/cuda_error.h"
 #include "kernels/cuda/gemm/gemm_cuda.h"
-#include "op.h"
+#include "ops/call_launcher.h"
+#include "ops/device_memory.h"
+#include "ops/op.h"
 
 namespace dpiframe {
 namespace {

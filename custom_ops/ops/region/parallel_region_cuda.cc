@@ -6,15 +6,15 @@
 #include <utility>
 #include <vector>
 
-#include "call_array.h"
 #include "cuda_region_values.h"
-#include "device_memory.h"
 #include "kernels/cuda/device/cuda_error.h"
 #include "kernels/cuda/device/device_scope.h"
 #include "kernels/cuda/launch/graph_builder.h"
 #include "kernels/cuda/launch/graph_cache.h"
 #include "kernels/cuda/launch/side_streams.h"
 #include "kernels/region/plan.h"
+#include "ops/call_array.h"
+#include "ops/device_memory.h"
 #include "region_branches.h"
 #include "region_fork.h"
 #include "region_layouts.h"

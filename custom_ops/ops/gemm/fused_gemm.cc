@@ -1,7 +1,7 @@
 // FusedGemm for the CPU provider.
 #include "gemm_node.h"
 #include "kernels/gemm/gemm_cpu.h"
-#include "op.h"
+#include "ops/op.h"
 
 namespace dpiframe {
 namespace {

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "call_array.h"
 #include "kernels/elementwise/program.h"
-#include "op.h"
-#include "tensor_shape.h"
+#include "ops/call_array.h"
+#include "ops/op.h"
+#include "ops/tensor_shape.h"
 
 namespace dpiframe {
 

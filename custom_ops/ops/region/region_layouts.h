@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensor_shape.h"
+#include "ops/tensor_shape.h"
 
 namespace dpiframe {
 

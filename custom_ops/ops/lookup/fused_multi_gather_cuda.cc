@@ -2,12 +2,12 @@
 #include <string>
 #include <vector>
 
-#include "call_launcher.h"
-#include "device_memory.h"
 #include "kernels/cuda/device/cuda_error.h"
 #include "kernels/cuda/lookup/lookup_cuda.h"
 #include "lookup_inputs.h"
-#include "op.h"
+#include "ops/call_launcher.h"
+#include "ops/device_memory.h"
+#include "ops/op.h"
 
 namespace dpiframe {
 namespace {

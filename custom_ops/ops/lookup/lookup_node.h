@@ -6,7 +6,7 @@
 
 #include "kernels/lookup/lookup_cpu.h"
 #include "kernels/lookup/program.h"
-#include "op.h"
+#include "ops/op.h"
 
 namespace dpiframe {
 

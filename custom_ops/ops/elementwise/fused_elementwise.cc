@@ -1,7 +1,7 @@
 // FusedElementwise for the CPU provider.
 #include "elementwise_node.h"
 #include "kernels/elementwise/elementwise_cpu.h"
-#include "op.h"
+#include "ops/op.h"
 
 namespace dpiframe {
 namespace {
