@@ -2,13 +2,13 @@
 # Builds the library for this machine's GPU, runs the GPU tests, then all of them under compute-sanitizer, and prints a
 # short summary. Needs nvcc, CMake, ninja and a Python with onnxruntime-gpu, pybind11 and pytest (8.2 or
 # newer); installs nothing.
-# Usage: tests/gpu/run.sh [build|tests|sanitizer ...]     (by default all three)
+# Usage: tests/gpu/run.sh [build|tests|memcheck|racecheck ...]     (by default all four)
 # PYTHON: the interpreter. ONNXRUNTIME_INCLUDE_DIR: the folder of onnxruntime_c_api.h; fetched where it isn't set.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-python3}
 build=$PWD/build/gpu site=$PWD/build/gpu/site logs=${OUT:-$PWD/build/gpu/logs}
-steps=${*:-build tests sanitizer}
+steps=${*:-build tests memcheck racecheck}
 mkdir -p "$build" "$logs"
 failed=0
 
@@ -72,11 +72,9 @@ for step in $steps; do
       tests tests/gpu --durations=8 >"$logs/tests.log" 2>&1
       report tests $? "$logs/tests.log" ' (passed|failed|skipped|error)'
       ;;
-    sanitizer)
-      for tool in memcheck racecheck; do
-        sanitizer "$tool"
-        report "$tool" $? "$logs/$tool.log" .
-      done
+    memcheck | racecheck)
+      sanitizer "$step"
+      report "$step" $? "$logs/$step.log" .
       ;;
     *)
       echo "unknown step: $step" >&2
