@@ -11,7 +11,14 @@ class DeviceArray:
     def read(self) -> NDArray[uint8]: ...
 
 class CudaLookup:
-    def __init__(self, text: str, source_types: Sequence[str], table_type: str, tables: Sequence[int]) -> None: ...
+    def __init__(
+        self,
+        text: str,
+        source_types: Sequence[str],
+        table_type: str,
+        tables: Sequence[int],
+        multiprocessors: int = 0,
+    ) -> None: ...
     def launch(
         self,
         rows: int,

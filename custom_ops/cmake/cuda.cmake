@@ -79,9 +79,9 @@ add_library(dpiframe_cuda_kernels OBJECT
   kernels/cuda/lookup/device_pools.cc
   kernels/cuda/lookup/device_rows.cc
   kernels/cuda/lookup/launch.cu
-  kernels/cuda/lookup/many_bags_launch.cu
   kernels/cuda/lookup/lookup_cuda.cc
   kernels/cuda/lookup/lookup_cuda_bags.cc
+  kernels/cuda/lookup/many_bags_launch.cu
   kernels/cuda/lookup/pool_runs.cc)
 include(cmake/elementwise_sources.cmake)
 set_target_properties(dpiframe_cuda_kernels PROPERTIES

@@ -66,7 +66,7 @@ class PyDeviceArray {
 class PyCudaLookup {
  public:
   PyCudaLookup(const std::string& text, const std::vector<std::string>& source_types, const std::string& table_type,
-               const std::vector<uintptr_t>& tables)
+               const std::vector<uintptr_t>& tables, int multiprocessors)
       : program_(dpiframe::ParseLookupProgram(text)) {
     std::vector<ElementType> types;
     for (const std::string& type : source_types) types.push_back(TypeOf(type));
@@ -78,7 +78,7 @@ class PyCudaLookup {
     }
     // Checks the types.
     dpiframe::LookupPlan(program_, types, TypeOf(table_type));
-    lookup_ = std::make_unique<CudaLookup>(program_, types, TypeOf(table_type), addresses);
+    lookup_ = std::make_unique<CudaLookup>(program_, types, TypeOf(table_type), addresses, multiprocessors);
     memory_ = std::make_unique<DeviceBytes>(lookup_->device_bytes());
     scratch_ = std::make_unique<DeviceBytes>(lookup_->scratch_bytes());
     lookup_->Upload(memory_->data());
@@ -122,10 +122,12 @@ PYBIND11_MODULE(_cuda_kernels, module) {
   py::class_<PyCudaLookup>(
       module, "CudaLookup",
       "A program of FusedMultiGather on the current GPU. `tables`: the device address of each table, "
-      "0 where each launch brings one. Raises ValueError where program and types don't fit.")
+      "0 where each launch brings one. multiprocessors: work is shared out as if there were so many; 0: as many as "
+      "there are. Raises ValueError where program and types don't fit.")
       .def(py::init<const std::string&, const std::vector<std::string>&, const std::string&,
-                    const std::vector<uintptr_t>&>(),
-           py::arg("text"), py::arg("source_types"), py::arg("table_type"), py::arg("tables"))
+                    const std::vector<uintptr_t>&, int>(),
+           py::arg("text"), py::arg("source_types"), py::arg("table_type"), py::arg("tables"),
+           py::arg("multiprocessors") = 0)
       .def(
           "launch", &PyCudaLookup::Launch, py::arg("rows"), py::arg("sources"), py::arg("columns"), py::arg("tables"),
           py::arg("outputs"), py::arg("stream"), py::arg("rows_per_thread") = 0,

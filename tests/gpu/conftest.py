@@ -33,23 +33,21 @@ LEFT_OUT_UNDER_A_CHECKER = {
     },
 }
 
-# What racecheck leaves out too. It takes a bulk copy for a write of the thread that starts it, and doesn't follow the
-# barriers in shared memory that tell whether what was there has been read (docs/gemm.md, "What has run").
+# What racecheck leaves out too.
+NOT_IN_ORDER = "a place that is filled again is reported, in whose order nothing is wrong: docs/gemm.md, What has run"
 LEFT_OUT_BY_RACECHECK = {
     "test_elementwise_sizes.py": {
         "test_more_than_2_31_elements": "takes minutes, for kernels that smaller tests run too",
     },
-    "test_gemm_many_tiles.py": dict.fromkeys(
-        [
-            "test_more_tiles_than_multiprocessors",
-            "test_ten_tiles_a_block",
-            "test_runs_of_columns",
-            "test_special_values_in_the_first_a_middle_and_the_last_tile",
-            "test_one_column_whose_weight_no_parts_can_stand_for",
-            "test_a_vector_that_the_kernel_before_writes",
-        ],
-        "bulk copies to the same place again are reported",
-    ),
+    "test_gemm_many_tiles.py": {
+        "test_more_tiles_than_multiprocessors": "takes ten minutes, and does little that the others don't",
+        "test_ten_tiles_of_one_chunk": NOT_IN_ORDER,
+        # These have as many tiles of one chunk; it was not seen what is reported of them.
+        "test_runs_of_columns": NOT_IN_ORDER,
+        "test_special_values_in_the_first_a_middle_and_the_last_tile": NOT_IN_ORDER,
+        "test_one_column_whose_weight_no_parts_can_stand_for": NOT_IN_ORDER,
+        "test_a_vector_that_the_kernel_before_writes": NOT_IN_ORDER,
+    },
 }
 
 

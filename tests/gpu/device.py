@@ -73,11 +73,12 @@ class CudaLookupProgram:
     """`_kernels.LookupProgram` on the GPU.
 
     What the CPU calls its baseline stands here for tables that each call brings and for addresses that suit single
-    elements only; its threads, for rows a thread.
+    elements only; its threads, for rows a thread. `multiprocessors`: work is shared out as if there were so many; 0: as
+    many as there are.
     """
 
-    def __init__(self, text: str, baseline: bool = False) -> None:
-        self.text, self.odd = text, baseline
+    def __init__(self, text: str, baseline: bool = False, multiprocessors: int = 0) -> None:
+        self.text, self.odd, self.multiprocessors = text, baseline, multiprocessors
         self.lookup: _cuda_kernels.CudaLookup | None = None
 
     def run(self, sources: list[np.ndarray], tables: list[np.ndarray], threads: int = 0) -> list[np.ndarray]:
@@ -94,7 +95,8 @@ class CudaLookupProgram:
         addresses = [table.address for table in device_tables]
         if self.lookup is None or not self.odd:
             fixed = [0] * len(tables) if self.odd else addresses
-            self.lookup = kernels().CudaLookup(self.text, [str(source.dtype) for source in sources], str(type), fixed)
+            types = [str(source.dtype) for source in sources]
+            self.lookup = kernels().CudaLookup(self.text, types, str(type), fixed, self.multiprocessors)
         # of a list: its elements
         columns = [v.size if v.ndim == 1 else v.shape[1] if shape.rows else 0 for v in shape.columns]
         self.lookup.launch(

@@ -27,9 +27,14 @@ def test_more_tiles_than_multiprocessors(m: int, n: int, k: int) -> None:
 
 @pytest.mark.parametrize("odd", [False, True])
 @pytest.mark.parametrize("vectors", [0, 1, 2, 3])
-@pytest.mark.parametrize("k", [40, 130])
-def test_ten_tiles_a_block(k: int, vectors: int, odd: bool) -> None:
-    check(gemm.random_case(ROWS, 640, k, VECTORS[:vectors]), odd, FEW)
+def test_ten_tiles_of_one_chunk(vectors: int, odd: bool) -> None:
+    check(gemm.random_case(ROWS, 640, 40, VECTORS[:vectors]), odd, FEW)
+
+
+@pytest.mark.parametrize("odd", [False, True])
+@pytest.mark.parametrize("vectors", [0, 1, 2, 3])
+def test_ten_tiles_of_three_chunks(vectors: int, odd: bool) -> None:
+    check(gemm.random_case(ROWS, 640, 130, VECTORS[:vectors]), odd, FEW)
 
 
 @pytest.mark.parametrize("odd", [False, True])

@@ -31,6 +31,7 @@ def check(
     layout: str = "1 row",
     offset_type: str = "int64",
     odd: bool = False,
+    multiprocessors: int = 0,
 ) -> None:
     """Bags of these lengths, each from a list and a table of its own, with bits and counts of the reference."""
     random = np.random.default_rng(len(lengths))
@@ -65,7 +66,7 @@ def check(
     program = "\n".join([*head, f"output {column}", *blocks]) + "\n"
     with np.errstate(invalid="ignore"):
         expected = reference.run(program, sources, tables)
-    lookup = CudaLookupProgram(program, odd)
+    lookup = CudaLookupProgram(program, odd, multiprocessors)
     assert reference.same_bits(lookup.run(sources, tables)[0], expected.outputs[0])
     assert lookup.bad_id_counts == expected.counts
 

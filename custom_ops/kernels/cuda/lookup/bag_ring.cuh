@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/device/async_copy.cuh"
-#include "kernels/cuda/device/bulk_copy.cuh"
+#include "kernels/cuda/device/shared_address.cuh"
 #include "plain_bag_place.cuh"
 
 namespace dpiframe::cuda {

@@ -58,8 +58,10 @@ std::string NoCodeMessage(int device) {
 }  // namespace
 
 CudaLookup::CudaLookup(const LookupProgram& program, const std::vector<ElementType>& source_types,
-                       ElementType table_type, std::vector<const void*> tables)
-    : plan_(MakeLookupDevicePlan(program, source_types, table_type, tables)), tables_(std::move(tables)) {
+                       ElementType table_type, std::vector<const void*> tables, int multiprocessors)
+    : plan_(MakeLookupDevicePlan(program, source_types, table_type, tables)),
+      tables_(std::move(tables)),
+      multiprocessors_(multiprocessors) {
   for (size_t i = 0; i < tables_.size(); ++i) {
     if (!FitsAlignment(tables_[i], plan_.element_bytes)) {
       throw MisalignedAddress(MisalignedAddress::Kind::kTable, i, "does not start at a multiple of its elements' size");
@@ -109,10 +111,12 @@ void CudaLookup::Upload(void* memory) {
   arguments_.steps = place(plan_.steps);
   arguments_.counters = reinterpret_cast<unsigned long long*>(next);
   if (plan_.line_count > 0) scope.SetZero(next, plan_.line_count * sizeof(uint64_t));
-  int multiprocessors = 1;
-  CheckCuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_),
-            "the GPU's properties can't be read");
-  multiprocessors_ = multiprocessors;
+  if (multiprocessors_ == 0) {
+    int multiprocessors = 1;
+    CheckCuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_),
+              "the GPU's properties can't be read");
+    multiprocessors_ = multiprocessors;
+  }
   // Kernels are loaded at their first use, which must not fall into the capture of a graph.
   for (const void* kernel :
        {PlainLookupKernelFor(1), PlainLookupKernelFor(4), PlainPoolKernelFor(plan_.element_bytes, plan_.short_pools),
@@ -125,6 +129,11 @@ void CudaLookup::Upload(void* memory) {
     if (code == cudaErrorNoKernelImageForDevice) throw CudaError(NoCodeMessage(device_), code);
     CheckCuda(code, "the lookup kernel can't be loaded");
   }
+  int blocks = 1;
+  CheckCuda(
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, ManyBagsKernelFor(plan_.element_bytes), kBlockThreads, 0),
+      "the GPU's properties can't be read");
+  many_bags_at_once_ = static_cast<uint64_t>(multiprocessors_) * static_cast<uint64_t>(std::max(blocks, 1));
 }
 
 // Padding rows of finite numbers need not be read: what a sum adds for them is 0, which changes no bit of it.

@@ -38,9 +38,10 @@ struct CudaLookupCall {
 
 class CudaLookup {
  public:
-  // `tables`: addresses in device memory, null where each call brings one. Throws ProgramTooLarge, MisalignedAddress.
+  // `tables`: addresses in device memory, null where each call brings one. `multiprocessors`: to share work out as if
+  // there were so many; 0: as many as there are. Throws ProgramTooLarge, MisalignedAddress.
   CudaLookup(const LookupProgram& program, const std::vector<ElementType>& source_types, ElementType table_type,
-             std::vector<const void*> tables);
+             std::vector<const void*> tables, int multiprocessors = 0);
 
   CudaLookup(const CudaLookup&) = delete;
   CudaLookup& operator=(const CudaLookup&) = delete;
@@ -80,8 +81,9 @@ class CudaLookup {
   size_t device_bytes_ = 0;
   char* memory_ = nullptr;
   int device_ = 0;
-  int64_t multiprocessors_ = 1;
-  LookupArguments arguments_{};  // as far as all launches share them
+  int64_t multiprocessors_;
+  uint64_t many_bags_at_once_ = 1;  // blocks of their kernel that the GPU runs at once
+  LookupArguments arguments_{};     // as far as all launches share them
 };
 
 }  // namespace dpiframe::cuda

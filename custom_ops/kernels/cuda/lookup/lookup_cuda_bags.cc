@@ -24,9 +24,9 @@ uint64_t FewBags(uint64_t processors, uint64_t mean) { return processors * std::
 constexpr uint64_t kShortBag = 4;
 constexpr uint8_t kWideLanesLog2 = 4;
 
-bool IsShortAndWide(const Segment& segment, uint64_t mean) {
+bool GainsFromSeveral(const Segment& segment, uint64_t rows, uint64_t mean) {
   return segment.kind == ChunkKind::kPlainBag16 && segment.groups_log2 != 0 && segment.lanes_log2 >= kWideLanesLog2 &&
-         mean <= kShortBag;
+         mean <= kShortBag && rows > uint64_t{1} << segment.groups_log2;
 }
 
 uint64_t PlainBagBlocks(const Segment& segment, uint64_t rows) {
@@ -59,11 +59,10 @@ void CudaLookup::LaunchPlainBags(const CudaLookupCall& call, size_t begin, size_
   arguments.aligned = IsAligned(call);
   arguments.segment_count = static_cast<uint32_t>(end - begin);
   Segment* const segments_end = arguments.segments + (end - begin);
-  const uint64_t at_once = static_cast<uint64_t>(multiprocessors_) * kManyBagsBlocks;
   uint64_t longest = 0;  // of the segments' mean bags
   uint64_t widest = 1;   // threads that a row of some segment takes
   uint64_t all = 0;      // blocks, if a group of threads fills one bag
-  bool short_and_wide = arguments.aligned;
+  bool several = arguments.aligned;
   for (size_t i = begin; i < end; ++i) {
     const SegmentPlan& plan = plan_.plain_bag_segments[i];
     Segment& segment = arguments.segments[i - begin];
@@ -80,10 +79,10 @@ void CudaLookup::LaunchPlainBags(const CudaLookupCall& call, size_t begin, size_
     segment.row_bytes = plan.row_bytes;
     widest = std::max(widest, uint64_t{segment.chunk_count} * kBlockThreads >> segment.groups_log2);
     all += PlainBagBlocks(segment, static_cast<uint64_t>(call.rows));
-    short_and_wide = short_and_wide && IsShortAndWide(segment, mean);
+    several = several && GainsFromSeveral(segment, static_cast<uint64_t>(call.rows), mean);
   }
   arguments.long_bag = LongBag(longest);
-  const bool many = short_and_wide && all > at_once;
+  const bool many = several && all > many_bags_at_once_;
   const void* const kernel =
       many ? ManyBagsKernelFor(plan_.element_bytes) : PlainBagKernelFor(plan_.element_bytes, longest <= kShortBagBatch);
   const int64_t rows_at_once = static_cast<int64_t>(std::max<uint64_t>(1, kMaxThreads / widest));
@@ -96,9 +95,10 @@ void CudaLookup::LaunchPlainBags(const CudaLookupCall& call, size_t begin, size_
       uint64_t rows_taken = rows;
       segment->thread_rows = 1;
       if (many) {
-        // As many as there are turns of blocks, so that all run at once; a block's bags are all of one record.
+        // So many that all blocks run at once, as far as a block has a thread to find the range of each of its bags.
+        // These are all of one record.
         const uint64_t most = kBlockThreads >> segment->groups_log2;
-        segment->thread_rows = static_cast<uint8_t>(std::min(DivideUp(all, at_once), most));
+        segment->thread_rows = static_cast<uint8_t>(std::min(DivideUp(all, many_bags_at_once_), most));
         const uint64_t of_block = uint64_t{segment->thread_rows} << segment->groups_log2;
         rows_taken = DivideUp(rows, of_block) * of_block;
       }

@@ -15,7 +15,7 @@ struct ManyBagsMemory {
   uint32_t long_bags[kBlockThreads / 32];  // as bits
 };
 
-// Each thread finds the range of one of the block's bags, if there are so many: there are no more.
+// Each of the block's first threads finds the range of one bag: there are no more bags than threads.
 template <bool kWide>
 __device__ __forceinline__ void FindRanges(const LookupArguments& a, const Words& words, const Segment& segment,
                                            uint32_t first_item, uint32_t bags, ManyBagsMemory* memory) {
@@ -35,7 +35,6 @@ __device__ __forceinline__ void FillManyBags(const LookupArguments& a, const Seg
   const Pooling pooling = BagPooling(place.rule);
   const uint32_t groups = 1u << segment.groups_log2;
   const uint32_t end = uint32_t{segment.thread_rows} << segment.groups_log2;
-  const int64_t last_row = a.end_row - 1;
   PlainBagPlace here = place;
   uint32_t bag = threadIdx.x >> segment.lanes_log2;
   BagRing<kWide, kWeighted> ring(place, bag, groups, end, place.counts && lane == 0, &memory->ring);
@@ -55,7 +54,7 @@ __device__ __forceinline__ void FillManyBags(const LookupArguments& a, const Seg
     while (left == 0) {
       here.row = place.row + bag;
       const bool is_long = (memory->long_bags[bag / 32] >> bag % 32 & 1) != 0;
-      if (place.has_chunk && !is_long && here.row <= last_row) {
+      if (place.has_chunk && !is_long && here.row < a.end_row) {
         StoreListPool(segment, here, uint64_t{place.chunk}, 1, count, &totals);
       }
       bag += groups;
@@ -110,9 +109,10 @@ __device__ __forceinline__ void FillManyBagsOfBlock(const LookupArguments& a, co
   }
 }
 
-// Element: the type of tables. All addresses suit chunks of 16 bytes.
+// Element: the type of tables. All addresses suit chunks of 16 bytes. With more than 3 blocks on a multiprocessor
+// registers would not do.
 template <typename Element>
-__global__ void __launch_bounds__(kBlockThreads, kManyBagsBlocks)
+__global__ void __launch_bounds__(kBlockThreads, 3)
     ManyBagsKernel(const __grid_constant__ LookupArguments a, const __grid_constant__ Words words) {
   __shared__ ManyBagsMemory memory;
   const Segment& segment = SegmentOfBlock(a);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/device/async_copy.cuh"
-#include "kernels/cuda/device/bulk_copy.cuh"
+#include "kernels/cuda/device/shared_address.cuh"
 #include "plain_bag_place.cuh"
 
 namespace dpiframe::cuda {

@@ -27,7 +27,6 @@ constexpr int kPlainBagBatch = 8;        // the same of a plain bag,
 constexpr int kShortBagBatch = 4;        // where bags have so few in the mean
 constexpr uint8_t kMinBagLanesLog2 = 2;  // of its threads side by side that fill chunks of one,
 constexpr uint8_t kMaxBagLanesLog2 = 5;
-constexpr int kManyBagsBlocks = 3;          // that run on a multiprocessor at once where groups fill many bags
 constexpr uint8_t kMinSharedLanesLog2 = 1;  // where all of a block's threads share one
 
 // How a value of a source is read. A constant id is not read at all.
