@@ -6,7 +6,7 @@ opset.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -76,7 +76,7 @@ class LookupBody:
         return [self.reshape(taken, [0] * self.program.rows + [sum(b.width for b in rows)])]
 
     def _pool(self, block: Pool) -> str:
-        groups = [list(group) for _, group in groupby(block.terms, key=_term_key)]
+        groups = _looked_up_together(block.terms)
         parts = [self._rows(terms[0].table, [t.id for t in terms], terms[0].first, block.width) for terms in groups]
         axis = self.program.rows
         rows = parts[0] if len(parts) == 1 else self.node("Concat", parts, axis=axis)
@@ -300,6 +300,17 @@ def _piece_key(block: Block) -> tuple[object, ...]:
     if isinstance(block, Row):
         return ("row", block.table, block.first, block.width, *_id_key(block.id))
     return (type(block).__name__, block.column)
+
+
+def _looked_up_together(terms: Iterable[Term]) -> list[list[Term]]:
+    """Neighbouring terms that one Gather looks up. One that takes all columns of a source has a Gather of its own."""
+    groups: list[list[Term]] = []
+    for term in terms:
+        if groups and term.id.column != STAR and _term_key(groups[-1][0]) == _term_key(term):
+            groups[-1].append(term)
+        else:
+            groups.append([term])
+    return groups
 
 
 def _term_key(term: Term) -> tuple[object, ...]:

@@ -173,6 +173,20 @@ def test_weights_of_a_dynamic_number_of_rows(weight: str, op: str) -> None:
     agree_with_the_oracle(program(text), sources, [table(10, 4)])
 
 
+@pytest.mark.parametrize(
+    "second", ["0:* 0 one", "0:*+5 0 one", "0:*%5*2 0 one", "0:*+5 0 ne 1:0 1", "0:*+5 0 ne 0:* 3"]
+)
+@pytest.mark.parametrize("first", ["0:* 0 one", "0:* 0 ne 1:0 1", "0:* 0 ne 0:* 3", "1:0 0 one"])
+@pytest.mark.parametrize("op", ["sum 3 0", "mean 3 0.5", "max 3 10"])
+def test_a_dynamic_number_of_rows_twice(op: str, first: str, second: str) -> None:
+    """A list is all columns of its source, however often it is looked up: no column of it is its neighbour's."""
+    text = HEAD + "source * row\nsource 1 row\ntable 15 4\noutput 4\n"
+    text += f"pool 0 0 4 {op}\nterm 0 {first}\nterm 0 {second}\nterm 0 {second}\n"
+    for length in (4, 1):
+        sources = [np.arange(3 * length).reshape(3, length) % 10, np.array([[1], [2], [3]])]
+        agree_with_the_oracle(program(text), sources, [table(15, 4)])
+
+
 def test_constant_ids() -> None:
     text = HEAD + "source 2 row\ntable 10 4\noutput 2 3\nrow 0 0 3 0 =7 1\nrow 0 3 3 0 =2*3+1 0\n"
     for dtype in (np.int64, np.float32):

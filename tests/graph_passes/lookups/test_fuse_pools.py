@@ -206,6 +206,23 @@ def test_a_sum_of_a_sum_is_one_sum() -> None:
     agree(model, result, *batches({"x": (("b", 3), 10)}), tolerance=FP32_TOLERANCE)
 
 
+@pytest.mark.parametrize("length", ["3", "L"])
+def test_a_list_that_is_looked_up_with_two_offsets(length: str) -> None:
+    """As where one table holds two; the lists of both are the same."""
+    model = parse(
+        f"""(int64[b,{length}] x) => (float[b,4] z) {{
+            i1 = Constant<value_ints=[1]>()  ten = Constant<value_int=10>()
+            e = Gather(W, x)  xo = Add(x, ten)  f = Gather(W, xo)
+            s = ReduceSum<keepdims=0>(e, i1)  t = ReduceSum<keepdims=0>(f, i1)
+            z = Add(s, t)
+        }}""",
+        W=table(20, 4),
+    )
+    result = optimize(model)
+    assert op_types(result.model) == [OP]
+    agree(model, result, {"x": ids(3, 3, high=10)}, {"x": ids(1, 3, high=10)}, tolerance=FP32_TOLERANCE)
+
+
 # two row axes
 
 
