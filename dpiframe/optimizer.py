@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,15 @@ from dpiframe.verification import Provider, Verifier, check_choice
 from dpiframe.verify_result import VerifyResult
 
 if TYPE_CHECKING:
+    from dpiframe.graph_passes.pass_base import Pass
     from dpiframe.graph_passes.pipeline import PipelineResult
+    from dpiframe.graph_passes.workbench import Target
+
+    class Options(Target, total=False):
+        """The pipeline's."""
+
+        passes: Sequence[type[Pass]]
+
 
 BadIds = Literal["error", "zero", "clamp"]
 Precision = Literal["fp32", "tf32", "fp16"]
@@ -132,7 +140,7 @@ def optimize(
 
         verifier = Verifier(child, subject, provider, progress)
         runs_on: Literal["cpu", "cuda"] = "cuda" if verifier.cuda or provider == "cuda" else "cpu"
-        options: dict[str, Any] = {
+        options: Options = {
             "provider": runs_on,
             "bad_ids": bad_ids,
             "precision": precision,
@@ -164,7 +172,7 @@ def optimize(
 
 
 def _rewrite(
-    subject: Subject, target: Path, staged: StagedOutput, options: Mapping[str, Any], progress: Progress
+    subject: Subject, target: Path, staged: StagedOutput, options: Options, progress: Progress
 ) -> PipelineResult:
     """Run the passes and write their result to the staged file; where nothing was fused, the input."""
     from dpiframe.graph_passes import pipeline
@@ -183,7 +191,7 @@ def _verify(
     subject: Subject,
     rewritten: PipelineResult,
     staged: StagedOutput,
-    options: Mapping[str, Any],
+    options: Options,
     progress: Progress,
 ) -> str | None:
     """Compare the answers, if anything was fused. Returns the first pass after which they differ."""

@@ -87,7 +87,7 @@ def inspect_model(model: onnx.ModelProto, provider: str = "cpu") -> Inspection:
     result = optimize_model(model, provider=provider)
     # the parts are told apart while their nodes can be seen
     stages = models_after_passes(model, provider=provider)
-    bench = Workbench(next(stage for name, stage in stages if name == FuseLookups.name), provider)
+    bench = Workbench(next(stage for name, stage in stages if name == FuseLookups.name), provider=provider)
     bench.infer_shapes()
     inspection = Inspection(
         inputs={t.name: _describe(t) for t in bench.graph.inputs},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
+from typing import Unpack
 
 import onnx
 
@@ -19,8 +20,7 @@ from dpiframe.graph_passes.lookups.interpret import count_lookups
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.streams.assign import AssignStreams
-from dpiframe.graph_passes.streams.schedule import Order
-from dpiframe.graph_passes.workbench import EXACT, Workbench
+from dpiframe.graph_passes.workbench import EXACT, Target, Workbench
 
 PASSES: tuple[type[Pass], ...] = (Canonicalize, FuseLookups, FuseGemm, FuseElementwise, AssignStreams, Cleanup)
 
@@ -45,29 +45,20 @@ class PipelineResult:
 def optimize_model(
     model: onnx.ModelProto,
     *,
-    provider: str = "cpu",
-    bad_ids: str = "error",
-    precision: str = "fp32",
-    streams: int = 0,
-    launch_order: Order = "breadth",
-    exact: bool = False,
     passes: Sequence[type[Pass]] | None = None,
-    on_pass: Callable[[str], None] | None = None,
+    on_pass: Callable[[str], None] = lambda name: None,
+    **target: Unpack[Target],
 ) -> PipelineResult:
-    """Run all passes over a model, whose own protobuf is not changed.
+    """Run passes (PASSES unless given) over a model, whose own protobuf is not changed.
 
-    provider: "cpu" or "cuda", the target that fusions are formed for. bad_ids: "error", "zero" or "clamp". precision:
-    "fp32", "tf32" or "fp16", of products on CUDA. streams: how many at most branches run on at once on CUDA, 0 for as
-    many as they are worth. launch_order: "breadth" or "depth". exact: see Workbench. passes: those to run, PASSES
-    unless given. on_pass is called with each pass's name before it runs.
+    on_pass is called with each one's name before it runs.
     """
-    bench = Workbench(inline_lookup_functions(model), provider, bad_ids, precision, streams, launch_order, exact)
+    bench = Workbench(inline_lookup_functions(model), **target)
     already = _count_fused(bench)
     result = PipelineResult(model, nodes_before=count_nodes(bench), lookups_before=count_lookups(bench))
     for kind in PASSES if passes is None else passes:
         current = kind()
-        if on_pass is not None:
-            on_pass(current.name)
+        on_pass(current.name)
         result.reports.append(current(bench))
     result.fused = _count_fused(bench) > already
     result.model = _finish(bench, result.fused)
@@ -77,18 +68,10 @@ def optimize_model(
 
 
 def models_after_passes(
-    model: onnx.ModelProto,
-    *,
-    provider: str = "cpu",
-    bad_ids: str = "error",
-    precision: str = "fp32",
-    streams: int = 0,
-    launch_order: Order = "breadth",
-    exact: bool = False,
-    passes: Sequence[type[Pass]] | None = None,
+    model: onnx.ModelProto, *, passes: Sequence[type[Pass]] | None = None, **target: Unpack[Target]
 ) -> Iterator[tuple[str, onnx.ModelProto]]:
     """Run the passes again, and give each one's name and the model after it: to find the first whose results differ."""
-    bench = Workbench(inline_lookup_functions(model), provider, bad_ids, precision, streams, launch_order, exact)
+    bench = Workbench(inline_lookup_functions(model), **target)
     already = _count_fused(bench)
     for kind in PASSES if passes is None else passes:
         kind()(bench)

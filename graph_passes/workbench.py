@@ -4,6 +4,7 @@ no place for."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypedDict
 
 import onnx
 import onnx_graphsurgeon as gs
@@ -20,22 +21,37 @@ EXACT = "dpiframe.exact"
 """The metadata entry of a model in which only nodes that give the same bits are fused."""
 
 
+class Target(TypedDict, total=False):
+    """What a model is optimized for: what a Workbench is told besides.
+
+    provider: "cpu" or "cuda". bad_ids: "error", "zero" or "clamp". precision: "fp32", "tf32" or "fp16", of products on
+    CUDA. streams: how many at most branches may run on, 1 for none beside ONNX Runtime's own, 0 for what a region is
+    worth. launch_order: "breadth" or "depth", in which a region's branches are launched. exact: of the nodes between
+    lookups and products, only those may be fused that then give the same bits; a model that was optimized so says it in
+    its metadata.
+    """
+
+    provider: str
+    bad_ids: str
+    precision: str
+    streams: int
+    launch_order: Order
+    exact: bool
+
+
 class Workbench:
     """The model under rewriting. The protobuf that it came from is not changed.
 
     graph: the main graph; passes change it in place. functions: the model-local functions by (domain, name, overload),
     kept as protobufs. opset_import: operator set version by domain. overridable: names of the initializers that are
-    graph inputs too. found_shapes: tensors by id() whose shapes passes found where ONNX's inference doesn't. provider:
-    "cpu" or "cuda", the target. bad_ids: "error", "zero" or "clamp". precision: "fp32", "tf32" or "fp16", of products
-    on CUDA. streams: how many at most branches may run on, 1 for none beside ONNX Runtime's own, 0 for what a region is
-    worth. launch_order: "breadth" or "depth", in which a region's branches are launched. exact: of the
-    nodes between lookups and products, only those may be fused that then give the same bits; a model that was optimized
-    so says it in its metadata.
+    graph inputs too. found_shapes: tensors by id() whose shapes passes found where ONNX's inference doesn't. provider,
+    bad_ids, precision, streams, launch_order, exact: the Target's.
     """
 
     def __init__(
         self,
         model: onnx.ModelProto,
+        *,
         provider: str = "cpu",
         bad_ids: str = "error",
         precision: str = "fp32",

@@ -17,7 +17,7 @@ def replan(model: onnx.ModelProto, streams: int, order: Order) -> onnx.ModelProt
     """The model with its fused nodes in regions of at most `streams` streams, launched by `order`; its own protobuf is
     not changed."""
     properties = {p.key: p.value for p in model.metadata_props}
-    bench = Workbench(model, "cuda", streams=streams, launch_order=order)
+    bench = Workbench(model, provider="cuda", streams=streams, launch_order=order)
     for graph in bench.graphs():
         for node in [node for node in graph.nodes if node.domain == DOMAIN and _is_region(node.op)]:
             _take_apart(graph, bench, node)

@@ -44,7 +44,7 @@ def two_modules() -> onnx.ModelProto:
 
 
 def regional(model: onnx.ModelProto, streams: int = 4) -> onnx.ModelProto:
-    bench = Workbench(model, "cuda", streams=streams)
+    bench = Workbench(model, provider="cuda", streams=streams)
     for kind in (Canonicalize, FuseLookups, FuseGemm, FuseElementwise, AssignStreams, Cleanup):
         kind()(bench)
     result = bench.to_model()

@@ -76,7 +76,8 @@ def test_the_report_counts() -> None:
 
 def test_a_second_run_changes_nothing() -> None:
     bench = Workbench(
-        parse("(float[b,4] x) => (float[b,4] y) { a = Exp(x) c = Mul(a, w) y = Add(c, x) }", w=floats(4)), "cuda"
+        parse("(float[b,4] x) => (float[b,4] y) { a = Exp(x) c = Mul(a, w) y = Add(c, x) }", w=floats(4)),
+        provider="cuda",
     )
     assert FuseElementwise()(bench).changes
     assert FuseElementwise()(bench).changes == []

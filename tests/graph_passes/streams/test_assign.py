@@ -26,7 +26,7 @@ def branches_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 def assign(
     model: onnx.ModelProto, streams: int = 0, order: Order = "breadth", provider: str = "cuda"
 ) -> tuple[onnx.ModelProto, PassReport]:
-    bench = Workbench(model, provider, streams=streams, launch_order=order)
+    bench = Workbench(model, provider=provider, streams=streams, launch_order=order)
     for kind in (Canonicalize, FuseGemm):
         kind()(bench)
     report = AssignStreams()(bench)
