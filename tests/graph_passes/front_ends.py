@@ -99,6 +99,31 @@ class FrontEnd:
     def lookup(self) -> None:
         length = self.pick([None, None, 1, 2, 3, 30])
         ids, high = self.ids(length)  # type: ignore[arg-type]
+        rows, dim = self.rows(ids, high)
+        self.floats[rows] = ("b", length, dim) if length else ("b", dim)
+        if length and self.maybe():
+            self.pool(rows, ids, dim)
+
+    def lookup_list(self) -> None:
+        """A list of any length, a new one or one that was looked up before, pooled at once."""
+        lists = [name for name, (shape, *_) in self.inputs.items() if shape[1:] in (("l",), ("m",))]
+        if lists and self.maybe():
+            name = str(self.pick(lists))
+        else:
+            dtype = self.pick([np.int64, np.int64, np.int32, np.float32])
+            name = self.add_input(("b", self.pick(["l", "m"])), dtype, self.integer(1, 12))  # type: ignore[arg-type]
+        high = self.inputs[name][2]
+        ids = self.node("Cast", name, to=TensorProto.INT64) if self.inputs[name][1] is np.float32 else name
+        ids, high = self.steps(ids, high)
+        rows, dim = self.rows(ids, high)
+        if self.maybe():
+            self.pool(rows, ids, dim)
+            return
+        op = self.pick(["ReduceSum", "ReduceSum", "ReduceMean", "ReduceMax"])
+        self.floats[self.node(str(op), rows, self.constant([1]), keepdims=0)] = ("b", dim)
+
+    def rows(self, ids: str, high: int) -> tuple[str, int]:
+        """Rows of a table, a new one or one that was there, and how wide they are."""
         dim = self.integer(1, 4)
         tables = [n for n, t in self.initializers.items() if n.startswith("table") and len(t) >= high]
         if tables and self.maybe():
@@ -107,12 +132,9 @@ class FrontEnd:
         else:
             name = self.name("table")
             self.initializers[name] = np.random.default_rng(self.count).normal(size=(high, dim)).astype(np.float32)
-        rows = self.node("Gather", name, ids)
-        self.floats[rows] = ("b", length, dim) if length else ("b", dim)
-        if length and self.maybe():
-            self.pool(rows, ids, length, dim)  # type: ignore[arg-type]
+        return self.node("Gather", name, ids), dim
 
-    def pool(self, rows: str, ids: str, length: int, dim: int) -> None:
+    def pool(self, rows: str, ids: str, dim: int) -> None:
         zero = self.constant(0, np.int64 if not ids.startswith("input") else self.inputs[ids][1])
         kind = 0
         for node in self.nodes:
@@ -161,6 +183,7 @@ class FrontEnd:
                 "max",
                 "relu",
                 "no effect",
+                "add",
                 "add",
                 "reshape",
                 "zero",
@@ -245,8 +268,9 @@ class FrontEnd:
 
     def case(self, batch: int, seed: int) -> dict[str, np.ndarray]:
         rng = np.random.default_rng(seed)
+        sizes = {"b": batch, "l": 1 + seed % 4, "m": 3}
         return {
-            name: rng.integers(0, high, [batch if d == "b" else d for d in shape]).astype(dtype)
+            name: rng.integers(0, high, [sizes.get(d, d) for d in shape]).astype(dtype)  # type: ignore[call-overload]
             for name, (shape, dtype, high) in self.inputs.items()
         }
 
@@ -261,6 +285,8 @@ def front_ends(draw: st.DrawFn) -> tuple[onnx.ModelProto, FrontEnd]:
     front_end = FrontEnd(draw)
     for _ in range(front_end.integer(1, 4)):
         front_end.lookup()
+    for _ in range(front_end.pick([0, 0, 1, 2, 3])):  # type: ignore[call-overload]
+        front_end.lookup_list()
     if front_end.maybe():
         front_end.dense()
     for _ in range(front_end.integer(0, 10)):
