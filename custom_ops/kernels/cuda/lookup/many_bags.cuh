@@ -1,5 +1,5 @@
-// Many short bags with wide rows: a group of threads fills one after the other, through a ring (bag_ring.cuh). Short
-// bags are little to wait for, three times over: for offsets, ids and rows.
+// Many short bags with wide rows: a group of threads fills one after the other, through a ring (bag_ring.cuh). One at
+// a time, a short bag has little on its way, and is waited for three times: its offsets, its ids, its rows.
 #pragma once
 
 #include "bag_ring.cuh"
