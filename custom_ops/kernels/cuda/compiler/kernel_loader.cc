@@ -9,6 +9,7 @@
 #include "compile_queue.h"
 #include "kernel_cache.h"
 #include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/device/device_attribute.h"
 #include "kernels/cuda/device/device_scope.h"
 #include "nvrtc.h"
 
@@ -57,13 +58,8 @@ void SayOnce(const std::string& problem) {
 }
 
 int CapabilityOf(int device) {
-  int major = 0;
-  int minor = 0;
-  CheckCuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-            "the GPU's properties can't be read");
-  CheckCuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
-            "the GPU's properties can't be read");
-  return major * 10 + minor;
+  return DeviceAttribute(cudaDevAttrComputeCapabilityMajor, device) * 10 +
+         DeviceAttribute(cudaDevAttrComputeCapabilityMinor, device);
 }
 
 struct LoadedKernels {

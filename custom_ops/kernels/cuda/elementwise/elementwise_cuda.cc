@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/compiler/nvrtc.h"
 #include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/device/device_attribute.h"
 #include "kernels/cuda/device/device_words.h"
 
 namespace dpiframe::cuda {
@@ -18,11 +19,9 @@ bool Fits(const void* address, int alignment) {
 }  // namespace
 
 CudaElementwise::CudaElementwise(ElementwiseProgram program, int device, bool compiles, int lanes)
-    : program_(std::move(program)), interpreter_(program_) {
-  int multiprocessors = 1;
-  CheckCuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
-            "the GPU's properties can't be read");
-  multiprocessors_ = multiprocessors;
+    : program_(std::move(program)),
+      multiprocessors_(DeviceAttribute(cudaDevAttrMultiProcessorCount, device)),
+      interpreter_(program_) {
   if (!compiles || Nvrtc::Get() == nullptr) return;
   schedule_ = lanes > 0 ? MakeSchedule(program_, lanes) : MakeSchedule(program_);
   words_ = ArgumentWordsOf(program_, schedule_);

@@ -81,7 +81,7 @@ class CudaElementwise {
                   void* scratch, const Launcher& launcher) const;
 
   ElementwiseProgram program_;
-  int64_t multiprocessors_ = 1;
+  int64_t multiprocessors_;
   ElementwiseInterpreter interpreter_;
   Schedule schedule_;
   ArgumentWords words_{};

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/device/device_attribute.h"
 #include "kernels/cuda/device/device_scope.h"
 #include "kernels/cuda/device/divide_up.h"
 
@@ -72,12 +73,6 @@ StepOperand ToKind(GemmOperand operand) {
   return StepOperand::kNone;
 }
 
-int Attribute(cudaDeviceAttr attribute, int device) {
-  int value = 0;
-  CheckCuda(cudaDeviceGetAttribute(&value, attribute, device), "the GPU's properties can't be read");
-  return value;
-}
-
 }  // namespace
 
 CudaGemm::CudaGemm(const GemmProgram& program, const float* weight, int device, int multiprocessors)
@@ -88,9 +83,9 @@ CudaGemm::CudaGemm(const GemmProgram& program, const float* weight, int device, 
       layout_(static_cast<int>(program.n), static_cast<int>(program.k), IsSkinny() ? 0 : (products_ == 3 ? 2 : 1),
               program.transposed) {
   const DeviceScope scope(device);
-  multiprocessors_ = multiprocessors > 0 ? multiprocessors : Attribute(cudaDevAttrMultiProcessorCount, device);
-  const int major = Attribute(cudaDevAttrComputeCapabilityMajor, device);
-  const int minor = Attribute(cudaDevAttrComputeCapabilityMinor, device);
+  multiprocessors_ = multiprocessors > 0 ? multiprocessors : DeviceAttribute(cudaDevAttrMultiProcessorCount, device);
+  const int major = DeviceAttribute(cudaDevAttrComputeCapabilityMajor, device);
+  const int minor = DeviceAttribute(cudaDevAttrComputeCapabilityMinor, device);
   const auto check = [&](cudaError_t code) {
     if (code == cudaErrorNoKernelImageForDevice) {
       throw CudaError("this build of dpiframe holds no code for this GPU; build it with DPIFRAME_CUDA_ARCHITECTURES=" +

@@ -6,6 +6,7 @@
 
 #include "divisor.h"
 #include "kernels/cuda/device/cuda_error.h"
+#include "kernels/cuda/device/device_attribute.h"
 #include "kernels/cuda/device/device_scope.h"
 #include "kernels/cuda/device/divide_up.h"
 
@@ -111,12 +112,7 @@ void CudaLookup::Upload(void* memory) {
   arguments_.steps = place(plan_.steps);
   arguments_.counters = reinterpret_cast<unsigned long long*>(next);
   if (plan_.line_count > 0) scope.SetZero(next, plan_.line_count * sizeof(uint64_t));
-  if (multiprocessors_ == 0) {
-    int multiprocessors = 1;
-    CheckCuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_),
-              "the GPU's properties can't be read");
-    multiprocessors_ = multiprocessors;
-  }
+  if (multiprocessors_ == 0) multiprocessors_ = DeviceAttribute(cudaDevAttrMultiProcessorCount, device_);
   // Kernels are loaded at their first use, which must not fall into the capture of a graph.
   for (const void* kernel :
        {PlainLookupKernelFor(1), PlainLookupKernelFor(4), PlainPoolKernelFor(plan_.element_bytes, plan_.short_pools),
@@ -129,6 +125,7 @@ void CudaLookup::Upload(void* memory) {
     if (code == cudaErrorNoKernelImageForDevice) throw CudaError(NoCodeMessage(device_), code);
     CheckCuda(code, "the lookup kernel can't be loaded");
   }
+  if (plan_.plain_bag_segments.empty()) return;
   int blocks = 1;
   CheckCuda(
       cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, ManyBagsKernelFor(plan_.element_bytes), kBlockThreads, 0),
