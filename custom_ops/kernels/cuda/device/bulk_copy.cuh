@@ -35,6 +35,10 @@ __device__ __forceinline__ void WaitFor(uint32_t barrier, uint32_t parity) {
       : "memory");
 }
 
+// Orders what threads have read and written in shared memory, and a barrier has told of, before this thread's copies to
+// it, which take another way there (PTX: another proxy).
+__device__ __forceinline__ void FenceBeforeCopies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 // Copies to shared memory; the barrier hears of it.
 __device__ __forceinline__ void CopyToShared(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),

@@ -106,6 +106,7 @@ __device__ __forceinline__ void CopyTiles(const GemmArguments& arguments, TilesS
         }
         if (last) {
           WaitForEarlierKernels();
+          FenceBeforeCopies();  // threads have read this place; the stages are read by tensor cores alone
           kept.Copy(KeptAt<Tile>(ring, buffer), full);
         }
         if (++stage == Tile::kStages) stage = 0, parity ^= 1;
