@@ -73,16 +73,16 @@ add_library(dpiframe_cuda_kernels OBJECT
   kernels/cuda/launch/graph_cache.cc
   kernels/cuda/launch/launcher.cc
   kernels/cuda/launch/side_streams.cc
-  kernels/cuda/lookup/bags_launch.cu
-  kernels/cuda/lookup/device_bags.cc
-  kernels/cuda/lookup/device_plan.cc
-  kernels/cuda/lookup/device_pools.cc
-  kernels/cuda/lookup/device_rows.cc
+  kernels/cuda/lookup/bags/bags_launch.cu
+  kernels/cuda/lookup/bags/many_bags_launch.cu
   kernels/cuda/lookup/launch.cu
   kernels/cuda/lookup/lookup_cuda.cc
   kernels/cuda/lookup/lookup_cuda_bags.cc
-  kernels/cuda/lookup/many_bags_launch.cu
-  kernels/cuda/lookup/pool_runs.cc)
+  kernels/cuda/lookup/plan/device_bags.cc
+  kernels/cuda/lookup/plan/device_plan.cc
+  kernels/cuda/lookup/plan/device_pools.cc
+  kernels/cuda/lookup/plan/device_rows.cc
+  kernels/cuda/lookup/plan/pool_runs.cc)
 include(cmake/elementwise_sources.cmake)
 set_target_properties(dpiframe_cuda_kernels PROPERTIES
   CUDA_ARCHITECTURES "${architectures}"

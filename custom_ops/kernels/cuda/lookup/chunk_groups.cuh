@@ -2,7 +2,7 @@
 // several rows look up in one table is still in the L2 cache then.
 #pragma once
 
-#include "kernels/cuda/device/device_loads.cuh"
+#include "device_loads.cuh"
 #include "records.h"
 
 namespace dpiframe::cuda {

@@ -1,7 +1,7 @@
 // Looked-up rows of any kind, and copied columns; see plain.cuh for how the work is shared out.
 #pragma once
 
-#include "kernels/cuda/device/device_loads.cuh"
+#include "device_loads.cuh"
 #include "plain.cuh"
 #include "records.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "device_plan.h"
 #include "kernels/cuda/device/device_scope.h"
+#include "kernels/cuda/lookup/plan/device_plan.h"
 #include "kernels/lookup/plan.h"
 #include "kernels/lookup/program.h"
 #include "launch.h"

@@ -2,7 +2,7 @@
 // neighbouring chunks of an output row, each for kRows consecutive rows, so that its loads wait for memory together.
 #pragma once
 
-#include "kernels/cuda/device/device_loads.cuh"
+#include "device_loads.cuh"
 #include "records.h"
 
 namespace dpiframe::cuda {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "chunk_groups.cuh"
-#include "kernels/cuda/device/device_loads.cuh"
+#include "device_loads.cuh"
 #include "pool_totals.cuh"
 #include "records.h"
 

@@ -3,7 +3,7 @@
 
 #include <cuda_fp16.h>
 
-#include "kernels/cuda/device/device_loads.cuh"
+#include "device_loads.cuh"
 #include "records.h"
 
 namespace dpiframe::cuda {

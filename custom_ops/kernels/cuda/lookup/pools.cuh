@@ -5,7 +5,7 @@
 // warp, which look terms up side by side and then join them in order.
 #pragma once
 
-#include "kernels/cuda/device/device_loads.cuh"
+#include "device_loads.cuh"
 #include "pool_totals.cuh"
 #include "records.h"
 

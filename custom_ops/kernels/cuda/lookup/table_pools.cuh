@@ -3,7 +3,7 @@
 // joins them in their order.
 #pragma once
 
-#include "kernels/cuda/device/device_loads.cuh"
+#include "device_loads.cuh"
 #include "plain.cuh"
 #include "pool_totals.cuh"
 #include "records.h"

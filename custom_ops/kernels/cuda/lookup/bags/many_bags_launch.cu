@@ -1,4 +1,4 @@
-#include "launch.h"
+#include "kernels/cuda/lookup/launch.h"
 #include "many_bags.cuh"
 
 namespace dpiframe::cuda {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/lookup/records.h"
+#include "records.h"
 
 namespace dpiframe::cuda {
 

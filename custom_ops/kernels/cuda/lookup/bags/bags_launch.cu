@@ -1,5 +1,5 @@
 #include "bags.cuh"
-#include "launch.h"
+#include "kernels/cuda/lookup/launch.h"
 #include "plain_bags.cuh"
 
 namespace dpiframe::cuda {

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "bag_rules.cuh"
-#include "chunk_groups.cuh"
-#include "kernel.cuh"
-#include "kernels/cuda/device/device_loads.cuh"
-#include "pool_totals.cuh"
-#include "records.h"
+#include "kernels/cuda/lookup/chunk_groups.cuh"
+#include "kernels/cuda/lookup/device_loads.cuh"
+#include "kernels/cuda/lookup/kernel.cuh"
+#include "kernels/cuda/lookup/pool_totals.cuh"
+#include "kernels/cuda/lookup/records.h"
 
 namespace dpiframe::cuda {
 

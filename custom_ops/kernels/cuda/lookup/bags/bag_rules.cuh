@@ -1,8 +1,8 @@
 // What all bags have in common: where one begins in its list, how its terms are joined and what it gives in the end.
 #pragma once
 
-#include "pool_totals.cuh"
-#include "records.h"
+#include "kernels/cuda/lookup/pool_totals.cuh"
+#include "kernels/cuda/lookup/records.h"
 
 namespace dpiframe::cuda {
 

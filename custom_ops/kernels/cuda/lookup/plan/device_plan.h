@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/lookup/records.h"
 #include "kernels/lookup/plan.h"
 #include "kernels/lookup/program.h"
-#include "records.h"
 
 namespace dpiframe::cuda {
 
