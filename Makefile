@@ -4,6 +4,7 @@
 # make build      build the package alone
 # make demo       train, export and optimize a DeepFM, and show accuracy and latency (DATA=criteo.csv for a real file)
 # make versions   run an optimized model on several versions of ONNX Runtime
+# make sanitize   run the CPU kernels' tests with gcc's checks of memory and of undefined behaviour
 # make clean      remove what was built; .venv stays
 #
 # A machine needs Python 3.11 with venv, gcc, g++ and make. docs/building.md says more.
@@ -23,7 +24,7 @@ NATIVE := CMakeLists.txt $(shell find custom_ops -name CMakeLists.txt -o -name '
 	-o -name '*.h' -o -name '*.cc' -o -name '*.cuh' -o -name '*.cu')
 CXX_SOURCES := $(filter %.h %.cc %.cuh %.cu,$(NATIVE))
 
-.PHONY: test demo lint format build versions clean FORCE
+.PHONY: test demo lint format build versions sanitize clean FORCE
 
 build: $(BUILD_STAMP)
 
@@ -46,6 +47,9 @@ format: $(BUILD_STAMP)
 
 versions: $(BUILD_STAMP)
 	$(BIN)/python tests/versions.py
+
+sanitize: $(BUILD_STAMP)
+	tests/sanitize.sh $(BIN)/python $(PYTEST_ARGS)
 
 clean:
 	rm -rf build dist
