@@ -9,12 +9,13 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from dpiframe.graph_passes.list_columns import Lengths, Offsets
 from dpiframe.input_specs import InputSpec, Sizes
 
 Array = npt.NDArray[np.generic]
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-ColumnRanges = Sequence[range | str | None]
+ColumnRanges = Sequence[range | Offsets | Lengths | None]
 Feeds = dict[str, Array]
 
 BATCHES = (1, 7, 64)
@@ -48,12 +49,16 @@ class _Kind:
 _RANDOM = _Kind("random inputs", "random", "normal")
 _EDGES = (
     _Kind("all ids at their minimum, dense values zero", "minimum", "zero"),
-    _Kind("all ids at their maximum, large dense values", "maximum", "large"),
+    _Kind("all ids at their maximum", "maximum", "normal"),
     _Kind("negative ids", "negative", "normal"),
     _Kind("one id repeated in all rows", "repeated", "normal"),
     _Kind("half the ids at their minimum, dense values small integers", "padded", "integers"),
 )
-_FLOAT_EDGES = (_Kind("NaN and infinite dense values", "random", "special"),)
+# Not with ids at an end of their tables: large values would hide what these rows give.
+_FLOAT_EDGES = (
+    _Kind("large dense values", "random", "large"),
+    _Kind("NaN and infinite dense values", "random", "special"),
+)
 _FLOAT_ID_EDGES = (_Kind("ids with a fraction", "fraction", "normal"),)
 _OUTSIDE = _Kind("ids outside their tables", "outside", "normal")
 
@@ -61,8 +66,8 @@ _OUTSIDE = _Kind("ids outside their tables", "outside", "normal")
 class CaseMaker:
     """Makes the cases for one model. The values are the same at every call: each case has its own fixed seed.
 
-    ranges: for each input with ids, the valid ids of its flattened non-batch columns. None stands for a column without
-    ids, the name of an input for one of offsets into that list.
+    ranges: for each input with ids, the valid ids of its flattened non-batch columns, or what else stands there where
+    ids lie in a list. None stands for a column without ids.
     """
 
     def __init__(
@@ -125,10 +130,13 @@ class CaseMaker:
         if spec.dtype is None:
             return rng.choice(np.array(["", "0", "1", "a"]), size=shape)
         ranges = _spread(self.ranges.get(spec.name, (None,)), columns)
+        for found in ranges:
+            if isinstance(found, Lengths):
+                return self._lengths(found, shape, batch, rng).astype(spec.dtype)
         flat = _dense(kind.dense, spec.dtype, (rows, columns), rng)
-        for column, into in enumerate(ranges):
-            if isinstance(into, str):
-                flat[:, column] = self._offsets(into, rows, batch, rng)
+        for column, found in enumerate(ranges):
+            if isinstance(found, Offsets):
+                flat[:, column] = self._offsets(found, rows, batch, rng)
         at = [i for i, valid in enumerate(ranges) if valid and isinstance(valid, range)]
         if at:
             valid = [ranges[i] for i in at]
@@ -140,15 +148,27 @@ class CaseMaker:
             return flat.reshape(())
         return np.ascontiguousarray(np.moveaxis(flat.reshape(rows, *shape[:axis], *shape[axis + 1 :]), 0, axis))
 
-    def _offsets(self, into: str, rows: int, batch: int, rng: np.random.Generator) -> Integers:
+    def _offsets(self, offsets: Offsets, rows: int, batch: int, rng: np.random.Generator) -> Integers:
         """Where each row's part of a list begins: in order, the first at 0, some at the same place as the next."""
-        length = sum(prod(self.sizes.shape(spec, batch)) for spec in self.specs if spec.name == into)
-        offsets = np.sort(rng.integers(0, length, rows, endpoint=True))
-        offsets[:1] = 0
-        return offsets
+        length = self._length(offsets.into, batch)
+        result = np.sort(rng.integers(0, length, rows, endpoint=True))
+        if offsets.closed:
+            result[-1:] = length
+        result[:1] = 0
+        return result
+
+    def _lengths(self, lengths: Lengths, shape: tuple[int, ...], batch: int, rng: np.random.Generator) -> Integers:
+        """Numbers that add up to a list's, some of them 0."""
+        length, count = self._length(lengths.into, batch), prod(shape)
+        ends = np.sort(rng.integers(0, length, count, endpoint=True))
+        ends[-1:] = length
+        return np.diff(ends, prepend=0).reshape(shape)
+
+    def _length(self, name: str, batch: int) -> int:
+        return sum(prod(self.sizes.shape(spec, batch)) for spec in self.specs if spec.name == name)
 
 
-def _spread(ranges: ColumnRanges, columns: int) -> list[range | str | None]:
+def _spread(ranges: ColumnRanges, columns: int) -> list[range | Offsets | Lengths | None]:
     """One range a column: a list that is shorter (dynamic columns) repeats."""
     return [ranges[i % len(ranges)] for i in range(columns)] if ranges else [None] * columns
 

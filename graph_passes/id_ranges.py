@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import onnx
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.canonicalize import Canonicalize
+from dpiframe.graph_passes.graphs import is_standard
 from dpiframe.graph_passes.inline import inline_lookup_functions, inline_our_functions
+from dpiframe.graph_passes.list_columns import Lengths, Offsets
 from dpiframe.graph_passes.lookups.interpret import Interpreter
 from dpiframe.graph_passes.lookups.symbols import Atoms, Bagged, Id, TableRow, Test, source_value
 from dpiframe.graph_passes.workbench import Workbench
 
 _UNBOUNDED = 1 << 31
+# From an input that holds offsets or lengths to the offsets that a lookup sees: what moves numbers, or adds them up.
+_MOVES = ("Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Slice", "Concat", "CumSum")
 
-Ranges = dict[str, list[range | str | None]]
+Ranges = dict[str, list[range | Offsets | Lengths | None]]
 _Ranges = dict[str, list[range | None]]
 
 
@@ -24,8 +28,8 @@ def id_ranges(model: onnx.ModelProto) -> Ranges:
     """For each graph input that feeds lookups: the valid ids of each of its columns, None for a column without ids.
 
     Columns are the input's elements without its batch axis, flattened. A column that is no id, but a length that masks
-    a sequence, counts from 0 to one past the last position. A column of offsets has the name of the input that is the
-    list into which they point. Inputs that feed no lookup are left out.
+    a sequence, counts from 0 to one past the last position. Offsets into a list of ids name that input, and so do
+    lengths, where a model adds them up to offsets. Inputs that feed no lookup are left out.
     """
     bench = Workbench(inline_lookup_functions(inline_our_functions(model)))
     Canonicalize()(bench)
@@ -39,11 +43,11 @@ def id_ranges(model: onnx.ModelProto) -> Ranges:
             match atoms[index]:
                 case TableRow(table, expr):
                     _enter(ids, interpreter, expr, _raw_ids(expr, int(atoms.tables[table].shape[0])), _both)
-                case Bagged(table=table, id=expr, offsets=place):
+                case Bagged(table=table, id=expr, offsets=place, bounds=bounds):
                     whole = _raw_ids(expr, int(atoms.tables[table].shape[0]))
                     for column in range(_columns(interpreter, expr.source)):
                         _enter(ids, interpreter, replace(expr, index=column), whole, _both)
-                    _enter_offsets(offsets, interpreter, place, atoms.sources[expr.source])
+                    _enter_offsets(offsets, interpreter, place, bounds, atoms.sources[expr.source])
                 case Test("lt" | "ge", expr, number):
                     _enter(lengths, interpreter, expr, range(max(number, 0) + 2), _longer)
     return {name: _merge(ids.get(name), lengths.get(name)) for name in {**ids, **lengths}} | offsets
@@ -55,18 +59,45 @@ def _columns(interpreter: Interpreter, source: int) -> int:
     return int(value.codes.size) if value is not None else 1
 
 
-def _enter_offsets(ranges: Ranges, interpreter: Interpreter, place: Id, into: gs.Tensor) -> None:
+def _enter_offsets(ranges: Ranges, interpreter: Interpreter, place: Id, bounds: bool, into: gs.Tensor) -> None:
     tensor = interpreter.atoms.sources[place.source]
-    if any(tensor is t for t in interpreter.bench.graph.inputs) and place == Id(place.source, place.index):
+    if place != Id(place.source, place.index):
+        return
+    if _is_input(tensor, interpreter):
         columns = ranges.setdefault(tensor.name, [None] * _columns(interpreter, place.source))
-        columns[place.index] = into.name
+        columns[place.index] = Offsets(into.name, closed=bounds)
+        return
+    for origin, ops in _origins(tensor, interpreter, frozenset()):
+        if origin is into or not _is_input(into, interpreter):
+            continue
+        if "CumSum" in ops:
+            ranges[origin.name] = [Lengths(into.name)]
+        elif origin.shape is not None and len(origin.shape) == 1:
+            # what is cut off may be the end of the last bag
+            ranges[origin.name] = [Offsets(into.name, closed=bounds or "Slice" in ops)]
+
+
+def _origins(
+    tensor: gs.Tensor, interpreter: Interpreter, ops: frozenset[str]
+) -> Iterator[tuple[gs.Tensor, frozenset[str]]]:
+    """The graph's inputs that offsets are made of, and the operators on the way."""
+    if _is_input(tensor, interpreter):
+        yield tensor, ops
+    elif tensor.inputs and is_standard(tensor.inputs[0]) and tensor.inputs[0].op in _MOVES:
+        node = tensor.inputs[0]
+        for moved in node.inputs if node.op == "Concat" else node.inputs[:1]:
+            yield from _origins(moved, interpreter, ops | {node.op})
+
+
+def _is_input(tensor: gs.Tensor, interpreter: Interpreter) -> bool:
+    return any(tensor is given for given in interpreter.bench.graph.inputs)
 
 
 def _enter(
     ranges: _Ranges, interpreter: Interpreter, expr: Id, valid: range, combine: Callable[[range, range], range]
 ) -> None:
     tensor = interpreter.atoms.sources[expr.source]
-    if not any(tensor is t for t in interpreter.bench.graph.inputs):
+    if not _is_input(tensor, interpreter):
         return
     columns = ranges.setdefault(tensor.name, [None] * _columns(interpreter, expr.source))
     before = columns[expr.index]
@@ -94,7 +125,9 @@ def _longer(a: range, b: range) -> range:
     return range(max(a.stop, b.stop))
 
 
-def _merge(ids: list[range | None] | None, lengths: list[range | None] | None) -> list[range | str | None]:
+def _merge(
+    ids: list[range | None] | None, lengths: list[range | None] | None
+) -> list[range | Offsets | Lengths | None]:
     """Ids where there are any: a mask of ids compares them with numbers, too."""
     if ids is None or lengths is None:
         return [*(ids or lengths or [])]

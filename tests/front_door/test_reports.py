@@ -33,7 +33,7 @@ def test_the_report_tells_what_changed_and_how_to_run_it(model_file: Path, run_c
         "latency, batch 1 ",
         "latency, batch 32 ",
         "latency, batch 256 ",
-        "Verified on 10 cases (CPU): largest difference ",
+        "Verified on 11 cases (CPU): largest difference ",
         f"Wrote {model_file.with_name('model.opt.onnx')}. To run it:",
     ):
         assert part in done.stdout
@@ -55,7 +55,7 @@ def test_json_is_one_object_and_nothing_else(model_file: Path, run_command: Run)
     assert report["provider"] == "cpu"
     assert report["lookups"] == {"total": 3, "fused": 3}
     assert report["nodes"]["after"] < report["nodes"]["before"]
-    assert report["verification"]["cases"] == 11
+    assert report["verification"]["cases"] == 12
     assert report["verification"]["largest_difference"] <= 1e-6
     assert [entry["batch"] for entry in report["verification"]["latency"]] == [1, 32, 256]
 
@@ -64,9 +64,9 @@ def test_verify_reports_as_well(model_file: Path, run_command: Run) -> None:
     text = run_command("dpiframe", "verify", model_file, model_file)
     assert (text.code, text.stderr) == (0, "")
     assert "latency, batch 256" in text.stdout
-    assert "Verified on 10 cases (CPU): largest difference 0." in text.stdout
+    assert "Verified on 11 cases (CPU): largest difference 0." in text.stdout
     report = json.loads(run_command("dpiframe", "verify", model_file, model_file, "--json").stdout)
-    assert (report["ok"], report["cases"], report["mismatch"]) == (True, 10, None)
+    assert (report["ok"], report["cases"], report["mismatch"]) == (True, 11, None)
 
 
 def test_inspect_shows_without_writing(model_file: Path, run_command: Run) -> None:
@@ -114,7 +114,7 @@ def test_a_terminal_sees_progress_and_then_the_report(model_file: Path) -> None:
     os.close(parent)
     assert process.returncode == 0
     assert b"Verifying" in seen
-    assert seen.rindex(b"Verified on 10 cases") > seen.rindex(b"Verifying")
+    assert seen.rindex(b"Verified on 11 cases") > seen.rindex(b"Verifying")
 
 
 def test_a_skipped_case_is_named_in_the_report(tmp_path: Path, run_command: Run) -> None:
@@ -129,5 +129,5 @@ def test_a_skipped_case_is_named_in_the_report(tmp_path: Path, run_command: Run)
     onnx.save(model, tmp_path / "model.onnx")
     done = run_command("optimize", "model.onnx")
     assert done.code == 0, done.stderr
-    assert "Verified on 9 cases" in done.stdout
+    assert "Verified on 10 cases" in done.stdout
     assert "Skipped 'empty batch': the original fails: Reshape node 'flatten': " in done.stdout

@@ -14,6 +14,7 @@ import dpiframe
 from dpiframe.graph_passes import pipeline
 from dpiframe.graph_passes.pipeline import PipelineResult
 from tests.front_door.helpers import TABLE_ROWS, ctr_model, model_without_lookups
+from tests.graph_passes.harness import parse
 
 Change = Callable[[onnx.ModelProto], None]
 
@@ -200,3 +201,18 @@ def test_models_without_ids_are_compared_as_well(tmp_path: Path) -> None:
     onnx.save(other, tmp_path / "abs.onnx")
     with pytest.raises(dpiframe.VerificationError, match="output 'y'"):
         dpiframe.verify(tmp_path / "relu.onnx", tmp_path / "abs.onnx")
+
+
+def test_a_row_that_only_the_highest_id_reads_in_a_table_of_many(tmp_path: Path) -> None:
+    """Its effect is as small as that of any other row, so dense values must not be large beside it."""
+    rows = np.random.default_rng(0).standard_normal((50_000, 4)).astype(np.float32)
+    text = """(int64[b,1] id, float[b,4] dense) => (float[b,1,4] y) {
+        row = Gather(W, id) wide = Unsqueeze(dense, one) y = Add(row, wide)
+    }"""
+    paths = []
+    for name, last in (("original", 0.0), ("wrong", 0.01)):
+        rows[-1] += np.float32(last)
+        paths.append(tmp_path / f"{name}.onnx")
+        onnx.save(parse(text, W=rows, one=np.array([1])), paths[-1])
+    with pytest.raises(dpiframe.VerificationError, match="all ids at their maximum"):
+        dpiframe.verify(*paths)

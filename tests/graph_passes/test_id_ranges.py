@@ -8,7 +8,8 @@ import numpy as np
 import onnx
 import pytest
 
-from dpiframe.graph_passes.id_ranges import id_ranges
+from dpiframe.graph_passes.id_ranges import Ranges, id_ranges
+from dpiframe.graph_passes.list_columns import Lengths, Offsets
 from dpiframe.graph_passes.pipeline import optimize_model
 from tests.graph_passes.bag_models import scan_loop, sequence_loop
 from tests.graph_passes.harness import fails, parse, session, table
@@ -163,8 +164,46 @@ def test_a_model_without_lookups() -> None:
 
 @pytest.mark.parametrize("form", [scan_loop, sequence_loop])
 def test_bags_have_ids_of_their_table_and_offsets_into_their_list(form: Callable[..., onnx.ModelProto]) -> None:
-    assert id_ranges(form()) == {"ids": [range(20)], "offsets": ["ids"]}
-    assert id_ranges(form(bounds=True)) == {"ids": [range(20)], "offsets": ["ids"]}
+    assert id_ranges(form()) == {"ids": [range(20)], "offsets": [Offsets("ids")]}
+    assert id_ranges(form(bounds=True)) == {"ids": [range(20)], "offsets": [Offsets("ids", closed=True)]}
+
+
+@pytest.mark.parametrize("op", ["mean", "max"])
+def test_bounds_of_which_the_last_is_moved(op: str) -> None:
+    """The bag that a loop takes to the end of its list, whatever the last bound says."""
+    assert id_ranges(sequence_loop(op, bounds=True))["offsets"] == [Offsets("ids", closed=True)]
+
+
+SUMS = "sums = CumSum (lengths, zero)\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "bounds", "held"),
+    [
+        (SUMS + "offsets = Concat <axis = 0> (zero_1d, sums)", True, {"lengths": [Lengths("ids")]}),
+        (
+            SUMS + "most = Slice (sums, zero_1d, minus_one, zero_1d)\noffsets = Concat <axis = 0> (zero_1d, most)",
+            False,
+            {"lengths": [Lengths("ids")]},
+        ),
+        ("offsets = CumSum <exclusive = 1> (lengths, zero)", False, {"lengths": [Lengths("ids")]}),
+        (
+            "wide = Cast <to = 7> (lengths)\noffsets = Slice (wide, zero_1d, minus_one, zero_1d)",
+            False,
+            {"lengths": [Offsets("ids", closed=True)]},
+        ),
+        ("offsets = Identity (lengths)", False, {"lengths": [Offsets("ids")]}),
+        ("offsets = Reshape (lengths, minus_one)", False, {"lengths": [Offsets("ids")]}),
+        ("twice = Add (lengths, lengths)\noffsets = CumSum (twice, zero)", True, {}),
+    ],
+)
+@pytest.mark.parametrize("form", [scan_loop, sequence_loop])
+def test_what_offsets_are_made_of(
+    form: Callable[..., onnx.ModelProto], before: str, bounds: bool, held: Ranges
+) -> None:
+    kind = "int32" if "Cast" in before else "int64"
+    model = form(before=before, bounds=bounds, inputs=f"int64[n] ids, {kind}[m] lengths")
+    assert id_ranges(model) == {"ids": [range(20)], **held}
 
 
 def test_each_column_of_a_list_that_is_laid_out_flat_has_ids_and_one_of_several_offsets_is_known() -> None:
@@ -172,7 +211,7 @@ def test_each_column_of_a_list_that_is_laid_out_flat_has_ids_and_one_of_several_
         before="ids = Reshape (matrix, minus_one)\noffsets = Gather <axis = 0> (all_offsets, one)",
         inputs="int64[n, 3] matrix, int64[2, m] all_offsets",
     )
-    assert id_ranges(model) == {"matrix": [range(20)] * 3, "all_offsets": [None, "matrix"]}
+    assert id_ranges(model) == {"matrix": [range(20)] * 3, "all_offsets": [None, Offsets("matrix")]}
 
 
 def test_offsets_that_are_computed_say_nothing_of_an_input() -> None:
