@@ -74,11 +74,11 @@ def print_verified(result: VerifyResult, *, console: Console | None = None) -> N
         _say(console, f"Note: {note}.")
 
 
-def latency_rows(result: VerifyResult) -> list[tuple[str, str, str, str]]:
-    """(what, original, optimized, ratio) for each batch size measured."""
+def latency_rows(result: VerifyResult, where: str = "") -> list[tuple[str, str, str, str]]:
+    """(what, original, optimized, ratio) for each batch size measured; `where`: added to what."""
     return [
         (
-            f"latency, batch {latency.batch}",
+            f"latency{where}, batch {latency.batch}",
             f"{latency.original_ms:.3f} ms",
             f"{latency.optimized_ms:.3f} ms",
             f"{latency.ratio:.2f}x",
@@ -100,8 +100,10 @@ def _before_and_after(result: OptimizeResult) -> Table:
     share = result.nodes_before / max(1, result.nodes_after)
     table.add_row("executed nodes", str(result.nodes_before), str(result.nodes_after), f"{share:.2f}x")
     table.add_row("lookups fused", "", f"{result.lookups_fused} of {result.lookups_before}", "")
-    for row in latency_rows(result.verification) if result.verification else ():
-        table.add_row(*row)
+    if verification := result.verification:
+        where = "" if verification.provider == result.provider else f" on the {verification.provider.upper()} here"
+        for row in latency_rows(verification, where):
+            table.add_row(*row)
     return table
 
 

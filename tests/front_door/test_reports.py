@@ -8,6 +8,7 @@ import pty
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import onnx
@@ -16,7 +17,9 @@ from onnx import numpy_helper
 
 import dpiframe
 from dpiframe.graph_passes.report import PassReport, Refusal
+from dpiframe.latency import Latency
 from dpiframe.report import print_optimized
+from dpiframe.verify_result import VerifyResult
 from tests.front_door.helpers import TABLE_ROWS, Finished, ctr_model, script
 
 Run = Callable[..., Finished]
@@ -98,6 +101,21 @@ def test_refusals_are_collapsed_by_reason(capsys: pytest.CaptureFixture[str]) ->
     at = lines.index("Left alone:")
     assert lines[at + 1] == "  ids come from a [MASK]: node_0, node_1, node_2, and 2 more"
     assert lines[at + 2] == "  the table's shape is [unknown]: only"
+
+
+def test_latencies_say_where_they_are_of(capsys: pytest.CaptureFixture[str]) -> None:
+    """A file for CUDA that was made on a machine without: its latencies here are no sign of those there."""
+    verification = VerifyResult("cpu", latencies=[Latency(1, 0.5, 1.0, 0.5, 40)])
+    labels: dict[Literal["cpu", "cuda"], str] = {
+        "cpu": "latency, batch 1 ",
+        "cuda": "latency on the CPU here, batch 1 ",
+    }
+    for provider, label in labels.items():
+        result = dpiframe.OptimizeResult(
+            Path("in.onnx"), Path("out.onnx"), provider, True, 9, 4, 6, 6, [], verification=verification
+        )
+        print_optimized(result)
+        assert label in capsys.readouterr().out
 
 
 def test_a_terminal_sees_progress_and_then_the_report(model_file: Path) -> None:
