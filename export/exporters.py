@@ -14,6 +14,8 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
+from .unique_names import make_names_unique
+
 Exporter = Literal["dynamo", "torchscript"]
 EXPORTERS: tuple[Exporter, ...] = ("dynamo", "torchscript")
 # The opsets that each exporter can write.
@@ -55,6 +57,7 @@ def run_exporter(
                 verbose=debug,
             )
             assert program is not None
+            make_names_unique(program.model)
             program.save(str(path), external_data=external_data)
         else:
             torch.onnx.export(

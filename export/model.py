@@ -78,7 +78,8 @@ def export_model(
         exporter: "dynamo" (torch.export) or "torchscript" (tracing).
         opset: ONNX operator set, 18 to 23 for dynamo, 11 to 20 for torchscript.
         input_names: one for each tensor; by default the names of forward's parameters.
-        output_names: one for each tensor; by default "output", or "output_0", "output_1", ...
+        output_names: one for each tensor; by default "output", or "output_0", "output_1", ...; "model_output" where an
+            input is called so.
         debug: let the exporters print what they have to say.
 
     Raises:
@@ -97,8 +98,9 @@ def export_model(
     try:
         flat = with_flat_forward(module, arguments.structure)
         outputs = _run(flat, arguments)
-        default = ["output"] if len(outputs) == 1 else [f"output_{index}" for index in range(len(outputs))]
-        output_names = _check_names("output", output_names, default)
+        output_names = _check_names("output", output_names, _default_outputs(len(outputs), arguments.names))
+        if shared := set(arguments.names).intersection(output_names):
+            raise ValueError(f"{', '.join(sorted(shared))} can't name both an input and an output")
         batched = [
             name
             for name, value in zip(output_names, outputs, strict=True)
@@ -171,6 +173,15 @@ def _check_names(kind: str, names: Sequence[str] | None, default: list[str]) -> 
     if len(set(names)) != len(names):
         raise ValueError(f"{kind} names {', '.join(names)} name one twice")
     return list(names)
+
+
+def _default_outputs(count: int, inputs: Sequence[str]) -> list[str]:
+    stem = "output"
+    while True:
+        names = [stem] if count == 1 else [f"{stem}_{index}" for index in range(count)]
+        if not set(names).intersection(inputs):
+            return names
+        stem = f"model_{stem}"
 
 
 def _run(flat: nn.Module, arguments: Arguments) -> list[Tensor]:
