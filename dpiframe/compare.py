@@ -21,13 +21,15 @@ ROUNDING_BOUND = 1e-3
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two outputs differ most beyond the bound. rounding: nowhere by more than ROUNDING_BOUND."""
+    """Where two outputs differ most beyond the bound. rounding: nowhere by more than ROUNDING_BOUND. nan: somewhere the
+    result's is NaN and the original's is not."""
 
     output: str
     original: str
     optimized: str
     where: str
     rounding: bool = False
+    nan: bool = False
 
     def __str__(self) -> str:
         return f"output '{self.output}'{self.where} is {self.optimized}, the original's {self.original}"
@@ -62,7 +64,8 @@ def difference(
             at = np.unravel_index(_worst(a, b, wrong), b.shape)
             index = f"[{', '.join(map(str, at))}]" if at else ""
             rounding = not _beyond_bound(a, b, ROUNDING_BOUND).any()
-            return Difference(name, _spell(b[at]), _spell(a[at]), index, rounding)
+            nan = b.dtype.kind == "f" and bool((np.isnan(a) & ~np.isnan(b)).any())
+            return Difference(name, _spell(b[at]), _spell(a[at]), index, rounding, nan)
     return None
 
 

@@ -22,7 +22,7 @@ from dpiframe.progress import Progress, silent
 from dpiframe.sessions import require_onnxruntime
 from dpiframe.subject import Subject
 from dpiframe.verification import Provider, Verifier, check_choice
-from dpiframe.verify_result import VerifyResult
+from dpiframe.verify_result import Mismatch, VerifyResult
 
 if TYPE_CHECKING:
     from dpiframe.graph_passes.pass_base import Pass
@@ -136,7 +136,6 @@ def optimize(
     with StagedOutput(target, own_folder=bool(brought)) as staged, Child() as child:
         # Imported and run while the child starts up.
         from dpiframe.graph_passes import pipeline
-        from dpiframe.graph_passes.elementwise.fuse import FuseElementwise
 
         verifier = Verifier(child, subject, provider, progress)
         runs_on: Literal["cpu", "cuda"] = "cuda" if verifier.cuda or provider == "cuda" else "cpu"
@@ -152,18 +151,16 @@ def optimize(
         with _writing(target):
             bring(external_data, source.parent, staged.folder, brought)
         culprit = _verify(verifier, subject, rewritten, staged, options, progress)
-        rounded = verifier.result.mismatch
-        if rounded is not None and rounded.rounding and culprit == FuseElementwise.name:
-            # A model that cancels large values shows the last bit of what it adds up.
-            options["exact"] = True
+        remedies = []
+        while (remedy := _remedy(verifier.result.mismatch, culprit, options)) is not None:
+            remedies.append(remedy)
             verifier = Verifier(child, subject, provider, progress)
             rewritten = _rewrite(subject, target, staged, options, progress)
             culprit = _verify(verifier, subject, rewritten, staged, options, progress)
         if verifier.result.mismatch is not None:
             _fail(verifier, subject, culprit)
         result = _result(subject, target, runs_on, rewritten)
-        if rounded is not None:
-            result.notes.append(f"sums and inexact functions are left to ONNX Runtime: a last bit makes {rounded}")
+        result.notes += remedies
         if rewritten.fused:
             result.verification = verifier.result
         with _writing(target):
@@ -206,6 +203,23 @@ def _verify(
     progress("verifying", "looking for the first pass whose answers differ")
     stages = pipeline.models_after_passes(subject.model, **options)
     return first_difference(verifier, verifier.result.mismatch, stages, staged)
+
+
+def _remedy(mismatch: Mismatch | None, culprit: str | None, options: Options) -> str | None:
+    """Make the pass fuse_elementwise leave alone what may be to blame. Returns the note about it, or None where nothing
+    is, or was left alone already."""
+    from dpiframe.graph_passes.elementwise.fuse import FuseElementwise
+
+    if mismatch is None or culprit != FuseElementwise.name:
+        return None
+    if mismatch.rounding and not options.get("exact"):
+        # A model that cancels large values shows the last bit of what it adds up.
+        options["exact"] = True
+        return f"sums and inexact functions are left to ONNX Runtime: a last bit makes {mismatch}"
+    if mismatch.nan and not options.get("lose_nan"):
+        options["lose_nan"] = True
+        return f"ReduceMax and ReduceMin are left to ONNX Runtime, which loses NaN in them: a NaN kept makes {mismatch}"
+    return None
 
 
 def _result(

@@ -24,12 +24,13 @@ class CaseResult:
 @dataclass(frozen=True)
 class Mismatch:
     """The first case whose answers differ. form: whether the library's kernels ran, or the bodies. rounding: by so
-    little that it may be rounding."""
+    little that it may be rounding. nan: by a NaN where the original has none."""
 
     case: Case
     form: Form
     what: str
     rounding: bool = False
+    nan: bool = False
 
     def __str__(self) -> str:
         return f"case '{self.case.name}', {FORMS[self.form]}: {self.what}"

@@ -20,7 +20,7 @@ from dpiframe.graph_passes.lookups.interpret import count_lookups
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.streams.assign import AssignStreams
-from dpiframe.graph_passes.workbench import EXACT, Target, Workbench
+from dpiframe.graph_passes.workbench import EXACT, LOSE_NAN, Target, Workbench
 
 PASSES: tuple[type[Pass], ...] = (Canonicalize, FuseLookups, FuseGemm, FuseElementwise, AssignStreams, Cleanup)
 
@@ -100,6 +100,8 @@ def _finish(bench: Workbench, fused: bool) -> onnx.ModelProto:
         }
         if bench.exact:
             properties[EXACT] = "true"
+        if bench.lose_nan:
+            properties[LOSE_NAN] = "true"
         del model.metadata_props[:]
         onnx.helper.set_model_props(model, properties)
     return model

@@ -20,6 +20,9 @@ _MIN_IR_VERSION = 4
 EXACT = "dpiframe.exact"
 """The metadata entry of a model in which only nodes that give the same bits are fused."""
 
+LOSE_NAN = "dpiframe.lose_nan"
+"""The metadata entry of a model in which no ReduceMax and ReduceMin of floats is fused."""
+
 
 class Target(TypedDict, total=False):
     """What a model is optimized for: what a Workbench is told besides.
@@ -27,8 +30,9 @@ class Target(TypedDict, total=False):
     provider: "cpu" or "cuda". bad_ids: "error", "zero" or "clamp". precision: "fp32", "tf32" or "fp16", of products on
     CUDA. streams: how many at most branches may run on, 1 for none beside ONNX Runtime's own, 0 for what a region is
     worth. launch_order: "breadth" or "depth", in which a region's branches are launched. exact: of the nodes between
-    lookups and products, only those may be fused that then give the same bits; a model that was optimized so says it in
-    its metadata.
+    lookups and products, only those may be fused that then give the same bits. lose_nan: no ReduceMax and ReduceMin of
+    floats may be fused, as ONNX Runtime's own lose NaN. A model that was optimized with one of these two says so in its
+    metadata.
     """
 
     provider: str
@@ -37,6 +41,7 @@ class Target(TypedDict, total=False):
     streams: int
     launch_order: Order
     exact: bool
+    lose_nan: bool
 
 
 class Workbench:
@@ -45,7 +50,7 @@ class Workbench:
     graph: the main graph; passes change it in place. functions: the model-local functions by (domain, name, overload),
     kept as protobufs. opset_import: operator set version by domain. overridable: names of the initializers that are
     graph inputs too. found_shapes: tensors by id() whose shapes passes found where ONNX's inference doesn't. provider,
-    bad_ids, precision, streams, launch_order, exact: the Target's.
+    bad_ids, precision, streams, launch_order, exact, lose_nan: the Target's.
     """
 
     def __init__(
@@ -58,13 +63,16 @@ class Workbench:
         streams: int = 0,
         launch_order: Order = "breadth",
         exact: bool = False,
+        lose_nan: bool = False,
     ) -> None:
         self.provider = provider
         self.bad_ids = bad_ids
         self.precision = precision
         self.streams = streams
         self.launch_order: Order = launch_order
-        self.exact = exact or any(entry.key == EXACT for entry in model.metadata_props)
+        said = {entry.key for entry in model.metadata_props}
+        self.exact = exact or EXACT in said
+        self.lose_nan = lose_nan or LOSE_NAN in said
         self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
         self.opset_import = {entry.domain: entry.version for entry in model.opset_import}
         self._model = model

@@ -44,6 +44,13 @@ def test_special_values_are_only_equal_to_themselves(a: float, b: float) -> None
     assert differs(np.float32([0, a]), np.float32([0, b]))
 
 
+@pytest.mark.parametrize(("a", "b", "nan"), [(np.nan, 1.0, True), (np.nan, np.inf, True), (1.0, np.nan, False)])
+def test_nan_where_the_original_has_none_is_told_from_the_rest(a: float, b: float, nan: bool) -> None:
+    found = difference(["y"], [np.float32([np.nan, b, 1.0])], [np.float32([np.nan, a, np.inf])])
+    assert found is not None
+    assert found.nan == nan
+
+
 @pytest.mark.parametrize(
     ("dtype", "asked", "bound"),
     [

@@ -34,6 +34,25 @@ def test_activations_behind_products_stay() -> None:
     assert refusals(result) == dict.fromkeys("acy", "ONNX Runtime fuses it into the matrix product before it")
 
 
+@pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin"])
+def test_extreme_values_stay_where_nan_must_be_lost(op: str) -> None:
+    """Those of floats only: a softmax keeps NaN in ONNX Runtime too, and integers have none."""
+    model = parse(
+        f"(float[b,8] x, int64[b,8] n) => (float[b,8] y, int64[b,8] z)"
+        f"{{ t = Tanh(x) s = Softmax<axis=1>(t) m = {op}(s, one) a = Sub(s, m) y = Mul(a, x)"
+        f" d = Mul(n, n) h = {op}(d, one) z = Sub(d, h) }}",
+        one=np.array([1]),
+    )
+    plain = optimize(model, provider="cuda")
+    assert op not in op_types(plain.model)
+    result = optimize_model(model, provider="cuda", lose_nan=True)
+    assert op_types(result.model).count(op) == 1
+    assert refusals(result) == {"m": "ONNX Runtime's own loses NaN, and the answers then differ"}
+    # The file says so to the next run.
+    assert {p.key: p.value for p in result.model.metadata_props}["dpiframe.lose_nan"] == "true"
+    assert not optimize(result.model, provider="cuda").fused
+
+
 def test_sums_over_the_batch_say_why() -> None:
     model = parse("(float[8,4] x) => (float[8,4] y) { s = Softmax<axis=0>(x) y = Mul(s, x) }")
     result = optimize(model)
