@@ -25,6 +25,9 @@ def print_inspection(found: Inspection, console: Console | None = None) -> None:
         f"per row: {_bytes(found.lookup_bytes_per_row)} moved by lookups, {found.flop_per_row:,} FLOP after them; "
         f"other weights {_bytes(found.weight_bytes)}"
     )
+    if found.fused:
+        ops = ", ".join(f"{count} {op}" for op, count in found.fused.items())
+        console.print(f"fused already: {ops}")
     console.print(
         f"optimize would fuse {found.lookups_fused} of {found.lookups_before} lookups and leave "
         f"{found.nodes_after} of {found.nodes_before} nodes:"

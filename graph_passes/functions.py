@@ -28,6 +28,26 @@ def pool_names(op: str) -> list[str]:
     return [op, *(f"{op}_{number}" for number in range(1, POOL_SIZE))]
 
 
+def op_name(name: str) -> str:
+    """The op of one of its names: NAME of NAME_1."""
+    op, _, number = name.rpartition("_")
+    return op if number.isdecimal() else name
+
+
+def count_ops(model: onnx.ModelProto) -> dict[str, int]:
+    """How many nodes of each op of ours a model has, those that a ParallelRegion launches too."""
+    bodies = {function.name: function.node for function in model.functions if function.domain == DOMAIN}
+    counts: dict[str, int] = {}
+    waiting = [*calls(model.graph.node)]
+    while waiting:
+        domain, name = waiting.pop(0)
+        if domain != DOMAIN:
+            continue
+        counts[op_name(name)] = counts.get(op_name(name), 0) + 1
+        waiting.extend(calls(bodies.get(name, ())))
+    return counts
+
+
 def add_function(
     bench: Workbench, op: str, inputs: list[str], outputs: list[str], nodes: list[onnx.NodeProto], attributes: list[str]
 ) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import onnx
 from onnx.inliner import inline_selected_functions
 
-from dpiframe.graph_passes.functions import DOMAIN, calls
+from dpiframe.graph_passes.functions import DOMAIN, calls, op_name
 from dpiframe.graph_passes.graph_writer import copy_fields
 from dpiframe.graph_passes.graphs import STANDARD_DOMAINS
 
@@ -23,10 +23,13 @@ def inline_lookup_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     return _inlined(model, fitting, chosen)
 
 
-def inline_our_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the standard nodes of every op of ours in its place."""
+def inline_our_functions(model: onnx.ModelProto, *, leaving: str | None = None) -> onnx.ModelProto:
+    """The model with the standard nodes of every op of ours in its place.
+
+    leaving: an op that stays as it is, also where it is called in another op's body, as in a ParallelRegion's.
+    """
     ours = [function for function in model.functions if function.domain == DOMAIN]
-    return _inlined(model, ours, {_key(function) for function in ours})
+    return _inlined(model, ours, {_key(function) for function in ours if op_name(function.name) != leaving})
 
 
 def _inlined(

@@ -9,8 +9,9 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from dpiframe.graph_passes.functions import is_fused
-from dpiframe.graph_passes.lookups.fuse import FuseLookups
+from dpiframe.graph_passes.functions import count_ops, is_fused, op_name
+from dpiframe.graph_passes.inline import inline_our_functions
+from dpiframe.graph_passes.lookups.fuse import OP, FuseLookups
 from dpiframe.graph_passes.lookups.program import STAR, Bag, IdExpr, LookupProgram, Pool, Row, parse_program
 from dpiframe.graph_passes.pipeline import models_after_passes, optimize_model
 from dpiframe.graph_passes.report import PassReport
@@ -57,10 +58,14 @@ class BranchInfo:
 
 @dataclass
 class Inspection:
-    """A model's parts and what `optimize` would make of it. Bytes and FLOP are for one row of the batch."""
+    """A model's parts and what `optimize` would make of it. Bytes and FLOP are for one row of the batch.
+
+    fused: how many nodes of each op of ours the file has already. Its parts are those of the nodes that these replaced.
+    """
 
     inputs: dict[str, str]
     outputs: dict[str, str]
+    fused: dict[str, int] = field(default_factory=dict)
     tables: list[TableInfo] = field(default_factory=list)
     fields: list[FieldInfo] = field(default_factory=list)
     branches: list[BranchInfo] = field(default_factory=list)
@@ -87,11 +92,14 @@ def inspect_model(model: onnx.ModelProto, provider: str = "cpu") -> Inspection:
     result = optimize_model(model, provider=provider)
     # the parts are told apart while their nodes can be seen
     stages = models_after_passes(model, provider=provider)
-    bench = Workbench(next(stage for name, stage in stages if name == FuseLookups.name), provider=provider)
+    stage = next(stage for name, stage in stages if name == FuseLookups.name)
+    # only a lookup's program says which tables it reads: what else is fused already is seen as what it replaced
+    bench = Workbench(inline_our_functions(stage, leaving=OP), provider=provider)
     bench.infer_shapes()
     inspection = Inspection(
         inputs={t.name: _describe(t) for t in bench.graph.inputs},
         outputs={t.name: _describe(t) for t in bench.graph.outputs},
+        fused=count_ops(model),
         nodes_before=result.nodes_before,
         nodes_after=result.nodes_after,
         lookups_before=result.lookups_before,
@@ -111,14 +119,15 @@ def _lookups(bench: Workbench, inspection: Inspection) -> None:
     seen: dict[str, gs.Tensor] = {}
     for graph in bench.graphs():
         for node in graph.nodes:
-            if not is_fused(node) or "program" not in node.attrs:
+            if not _is_lookup(node):
                 continue
             program = parse_program(node.attrs["program"])
             sources = node.inputs[: len(program.sources)]
             tables = node.inputs[len(program.sources) :]
             inspection.fields.extend(_fields(program, sources, tables))
             for block in program.blocks:
-                size = np.dtype(node.outputs[0].dtype).itemsize
+                # of the tables' type, as the outputs are, which have none where they lay inside of a region
+                size = np.dtype(tables[0].dtype).itemsize
                 read = len(block.terms) * block.width if isinstance(block, Pool) else block.width
                 inspection.lookup_bytes_per_row += size * (read + block.width)
                 single = [block] if isinstance(block, (Row, Bag)) else []
@@ -130,6 +139,10 @@ def _lookups(bench: Workbench, inspection: Inspection) -> None:
         rows, dim = (int(d) for d in table.shape)
         inspection.tables.append(TableInfo(name, rows, dim, _bytes(table), reads[name]))
     inspection.table_bytes = sum(t.bytes for t in inspection.tables)
+
+
+def _is_lookup(node: gs.Node) -> bool:
+    return is_fused(node) and op_name(node.op) == OP
 
 
 def _fields(program: LookupProgram, sources: list[gs.Tensor], tables: list[gs.Tensor]) -> list[FieldInfo]:
@@ -196,9 +209,9 @@ def _steps(expr: IdExpr) -> str:
 
 def _branches(graph: gs.Graph, inspection: Inspection) -> None:
     """Split what follows the embedding: what all of its readers lead to is the head, the rest falls into branches."""
-    fused = [node for node in graph.nodes if is_fused(node)]
+    lookups = [node for node in graph.nodes if _is_lookup(node)]
     starts = {
-        id(reader): reader for node in fused for t in node.outputs for reader in t.outputs if not is_fused(reader)
+        id(reader): reader for node in lookups for t in node.outputs for reader in t.outputs if not _is_lookup(reader)
     }
     order = {id(node): i for i, node in enumerate(graph.nodes)}
     reached: dict[int, set[int]] = {key: {key} for key in starts}
@@ -207,7 +220,7 @@ def _branches(graph: gs.Graph, inspection: Inspection) -> None:
         for tensor in node.inputs:
             for producer in tensor.inputs:
                 mine |= reached.get(id(producer), set())
-    after = [node for node in graph.nodes if reached[id(node)] and not is_fused(node)]
+    after = [node for node in graph.nodes if reached[id(node)] and not _is_lookup(node)]
     head = [node for node in after if len(reached[id(node)]) == len(starts) and len(starts) > 1]
     in_head = {id(node) for node in head}
     component = {id(node): id(node) for node in after if id(node) not in in_head}

@@ -149,3 +149,13 @@ def test_a_skipped_case_is_named_in_the_report(tmp_path: Path, run_command: Run)
     assert done.code == 0, done.stderr
     assert "Verified on 10 cases" in done.stdout
     assert "Skipped 'empty batch': the original fails: Reshape node 'flatten': " in done.stdout
+
+
+@pytest.mark.usefixtures("without_latency")
+def test_inspect_shows_an_optimized_file(model_file: Path, run_command: Run) -> None:
+    output = dpiframe.optimize(model_file, provider="cuda").output
+    done = run_command("dpiframe", "inspect", output)
+    assert done.code == 0, done.stderr
+    assert "fused already: 1 FusedMultiGather, " in done.stdout.replace("1 ParallelRegion, ", "")
+    found = json.loads(run_command("dpiframe", "inspect", output, "--json").stdout)
+    assert (found["ok"], found["fused"]["FusedMultiGather"], len(found["tables"])) == (True, 1, 3)

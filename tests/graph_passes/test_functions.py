@@ -13,6 +13,7 @@ from dpiframe.graph_passes.functions import (
     add_function,
     calls,
     is_fused,
+    op_name,
     pool_names,
 )
 from dpiframe.graph_passes.graphs import Node
@@ -130,3 +131,7 @@ def test_what_onnx_defines_by_types_is_spelled_out_for_the_reference(approximate
     assert result.fused
     assert "Gelu" not in {op for f in result.model.functions for _, op in calls(f.node)}
     agree(model, result, {"x": table(5, 24).reshape(5, 3, 8)}, tolerance=FP32_TOLERANCE)
+
+
+def test_the_op_of_a_name() -> None:
+    assert [op_name(name) for name in ("FusedGemm", "FusedGemm_1", "FusedGemm_63")] == ["FusedGemm"] * 3

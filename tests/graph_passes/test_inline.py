@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from dpiframe.graph_passes.inline import inline_lookup_functions
+from dpiframe.graph_passes.inline import inline_lookup_functions, inline_our_functions
 from tests.graph_passes.harness import OP, agree, fuse_all, ids, op_types, optimize, parse, session, table
 
 
@@ -149,3 +149,11 @@ def test_the_model_that_came_in_is_not_changed() -> None:
     before = model.SerializeToString(deterministic=True)
     inline_lookup_functions(model)
     assert model.SerializeToString(deterministic=True) == before
+
+
+def test_an_op_of_ours_can_stay_where_another_calls_it() -> None:
+    model = model_with("", "e = Gather(A, a) r = Relu(e) y = Neg(r)", imports="")
+    region = optimize(model, provider="cuda", bad_ids="clamp").model
+    assert op_types(region) == ["ParallelRegion"]
+    assert op_types(inline_our_functions(region, leaving=OP)) == [OP, "Relu", "Neg"]
+    assert OP not in op_types(inline_our_functions(region))

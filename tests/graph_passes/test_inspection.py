@@ -6,9 +6,11 @@ import json
 
 import numpy as np
 import onnx
+import pytest
 from onnx import numpy_helper, parser
 
 from dpiframe.graph_passes.inspection import inspect_model
+from dpiframe.graph_passes.pipeline import optimize_model
 from tests.graph_passes.bag_models import scan_loop
 
 CROSS_AND_DEEP = """
@@ -120,3 +122,30 @@ def test_bags_are_fields_with_any_number_of_ids() -> None:
     found = inspect_model(scan_loop("mean"))
     assert [(f.ids, f.table, f.dim, f.kind) for f in found.fields] == [("ids", "table", 4, "any number of ids, mean")]
     assert [(t.name, t.rows, t.lookups) for t in found.tables] == [("table", 20, 1)]
+
+
+@pytest.mark.parametrize("provider", ["cpu", "cuda"])
+def test_an_optimized_model_has_the_parts_that_it_was_made_of(provider: str) -> None:
+    # on CUDA the lookup lies in a ParallelRegion, beside ops whose programs are in other languages
+    model = cross_and_deep()
+    before = inspect_model(model, provider)
+    after = inspect_model(optimize_model(model, provider=provider).model, provider)
+    for part in ("tables", "fields", "lookup_bytes_per_row", "flop_per_row"):
+        assert getattr(after, part) == getattr(before, part)
+    assert [b.operators for b in after.branches] == [b.operators for b in before.branches]
+    assert (before.fused, after.lookups_before) == ({}, 0)
+    assert after.nodes_after == after.nodes_before == before.nodes_after
+    assert after.fused["FusedMultiGather"] == 1
+    assert ("ParallelRegion" in after.fused) == ("FusedGemm" in after.fused) == (provider == "cuda")
+    assert json.loads(json.dumps(after.to_json()))["fused"] == after.fused
+
+
+def test_only_a_lookups_program_is_read_as_one() -> None:
+    text = """
+    <ir_version: 10, opset_import: ["": 20]>
+    model (float[batch,6] x) => (float[batch,6] y) { a = Mul(x, x) b = Sub(a, x) c = Relu(b) y = Add(c, x) }
+    """
+    optimized = optimize_model(parser.parse_model(text), provider="cuda").model
+    found = inspect_model(optimized, "cuda")
+    assert found.fused == {"FusedElementwise": 1}
+    assert (found.tables, found.fields) == ([], [])
