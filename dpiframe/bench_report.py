@@ -10,6 +10,7 @@ from rich.table import Table
 
 from dpiframe.bench import BenchResult
 from dpiframe.errors import MissingDependencyError, UsageError
+from dpiframe.output_file import check_place
 
 PLOTS = (".png", ".svg", ".pdf")
 
@@ -37,6 +38,7 @@ def require_plot(path: Path) -> None:
         raise UsageError(f"--plot {path}: give a file that ends in {', '.join(PLOTS)}")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"--plot {path}: its folder doesn't exist; make it first")
+    check_place(path, option="--plot")
     try:
         import matplotlib  # noqa: F401
     except ImportError:

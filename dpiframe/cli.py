@@ -30,8 +30,9 @@ _INTERRUPTED = 128 + signal.SIGINT
 _ROOMS = {"train": "dpiframe.models.cli", "export": "dpiframe.export.cli"}
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.", show_default=False)]
+# A text, since a Path forgets a slash at its end.
 Output = Annotated[
-    Path | None,
+    str | None,
     typer.Option("--output", "-o", metavar="FILE", help="Where to write; by default MODEL.opt.onnx beside it."),
 ]
 Provider = Annotated[
@@ -153,7 +154,7 @@ def verify(
 def tune(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="What `optimize` wrote.", show_default=False)],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write; by default MODEL itself.")
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write; by default MODEL itself.")
     ] = None,
     batch: Annotated[
         list[int] | None, typer.Option(metavar="N", help="A batch size to measure at; may be given several times.")

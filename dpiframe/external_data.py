@@ -17,7 +17,7 @@ def files_to_bring(mode: Mode, source: Path, target: Path, locations: list[str])
     """The data files (relative to the model's folder) that must come along to the target's folder.
 
     None where both are the same folder. Raises UsageError where they would have to and mode is "reference", or where
-    another file is in their place.
+    another file is in their place or in that of a folder above them.
     """
     if not locations or target.parent.samefile(source.parent):
         return []
@@ -28,9 +28,13 @@ def files_to_bring(mode: Mode, source: Path, target: Path, locations: list[str])
         )
     for location in locations:
         theirs = target.parent / location
-        if theirs.exists() and not _same_content(source.parent / location, theirs):
+        above = [target.parent / folder for folder in Path(location).parents]
+        in_the_way = next((folder for folder in above if folder.exists() and not folder.is_dir()), None)
+        if in_the_way is None and theirs.exists() and not _same_content(source.parent / location, theirs):
+            in_the_way = theirs
+        if in_the_way is not None:
             raise UsageError(
-                f"{theirs}: another file is where the external data goes; remove it or choose another folder"
+                f"{in_the_way}: another file is where the external data goes; remove it or choose another folder"
             )
     return locations
 

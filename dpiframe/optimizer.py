@@ -17,7 +17,7 @@ from dpiframe.first_difference import first_difference
 from dpiframe.graph_passes.model_io import external_files, save
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.model_checks import checker_complaint
-from dpiframe.output_file import StagedOutput, check_target, default_output
+from dpiframe.output_file import StagedOutput, check_target, default_output, output_path
 from dpiframe.progress import Progress, silent
 from dpiframe.sessions import require_onnxruntime
 from dpiframe.subject import Subject
@@ -127,9 +127,10 @@ def optimize(
     check_choice("external_data", external_data, ("reference", "copy", "link"))
     require_onnxruntime()
     source = Path(path)
-    target = default_output(source) if output is None else Path(output)
     progress("loading", source.name)
     subject = Subject.read(source, inputs=inputs, custom_op_library=custom_op_library)
+    # after the model is read: a folder, "." for one, may have no name to make another of
+    target = default_output(source) if output is None else output_path(output)
     data = external_files(subject.model)
     check_target(source, target, [source.parent / location for location in data])
     brought = files_to_bring(external_data, source, target, data)

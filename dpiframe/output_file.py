@@ -16,15 +16,34 @@ def default_output(source: Path) -> Path:
     return source.with_name(f"{source.stem}.opt.onnx")
 
 
+def output_path(given: str | Path) -> Path:
+    """The path of an output. Raises UsageError for a name with a slash at its end, which a Path forgets, of no folder:
+    the file would get the name that the user meant for a folder."""
+    text = os.fspath(given)
+    path = Path(text)
+    if text.endswith(("/", "/.")) and not path.is_dir():
+        raise UsageError(f"{text}: no such folder; make it first, and name a file in it")
+    return path
+
+
+def check_place(target: Path, *, option: str = "-o") -> None:
+    """Raise UsageError where no file can be put: a folder, or a place in none. A device, pipe or socket would not be
+    written to but replaced. option: the one to name another file with.
+    """
+    if target.is_dir():
+        raise UsageError(f"{target}: is a folder; name a file with {option}")
+    if not target.parent.is_dir():
+        raise UsageError(f"{target}: the folder {target.parent} doesn't exist; make it first")
+    if target.exists() and not target.is_file():
+        raise UsageError(f"{target}: is no regular file but a device, pipe or socket; name another with {option}")
+
+
 def check_target(source: Path, target: Path, data: list[Path]) -> None:
     """Raise UsageError where writing `target` would harm the input or its external data, or can't work.
 
     Symbolic and hard links to the input count as the input.
     """
-    if target.is_dir():
-        raise UsageError(f"{target}: is a folder; name a file with -o")
-    if not target.parent.is_dir():
-        raise UsageError(f"{target}: the folder {target.parent} doesn't exist; make it first")
+    check_place(target)
     for file in (source, *data):
         if target.exists() and target.samefile(file):
             kind = "the input itself" if file == source else "the model's external data"

@@ -15,7 +15,7 @@ from dpiframe.external_data import files_to_bring
 from dpiframe.graph_passes.model_io import external_files, save
 from dpiframe.input_specs import input_specs
 from dpiframe.inputs import CaseMaker, Feeds
-from dpiframe.output_file import StagedOutput, check_target
+from dpiframe.output_file import StagedOutput, check_target, output_path
 from dpiframe.progress import Progress, silent
 from dpiframe.sessions import library_path, require_onnxruntime
 from dpiframe.subject import Subject
@@ -114,7 +114,7 @@ def tune(
     require_onnxruntime()
     source = Path(path)
     # a link stays one
-    target = Path(os.path.realpath(source)) if output is None else Path(output)
+    target = Path(os.path.realpath(source)) if output is None else output_path(output)
     progress("loading", source.name)
     subject = Subject.read(source, custom_op_library=custom_op_library)
     _require_optimized(subject)

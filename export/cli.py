@@ -35,7 +35,7 @@ def export(
         ),
     ],
     output: Annotated[
-        Path | None,
+        str | None,  # A Path forgets a slash at its end.
         typer.Option("--output", "-o", metavar="FILE", help="The ONNX file; by default SOURCE.onnx beside it."),
     ] = None,
     exporter: Annotated[

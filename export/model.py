@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from ..output_file import StagedOutput
+from ..output_file import StagedOutput, check_place, output_path
 from .arguments import Arguments, Examples, take_apart, with_flat_forward
 from .compare import compare
 from .errors import ExportError, explain, one_line
@@ -87,9 +87,10 @@ def export_model(
             change.
         ValueError: an unknown exporter, an opset that it can't write, or names that don't fit the inputs and outputs.
         FileNotFoundError, IsADirectoryError: the path's folder doesn't exist, or the path is one.
+        UsageError: the path, or that of the weights beside it, is a device, pipe or socket.
     """
     begin = time.monotonic()
-    target = Path(path)
+    target = output_path(path)
     _check_options(module, target, exporter, opset)
     arguments = take_apart(module, example_inputs)
     arguments = Arguments(arguments.leaves, _check_names("input", input_names, arguments.names), arguments.structure)
@@ -108,6 +109,8 @@ def export_model(
         ]
         weight_bytes = _weight_bytes(module)
         external = weight_bytes > EXTERNAL_DATA_BYTES
+        if external:
+            check_place(target.with_name(f"{target.name}.data"))
         with StagedOutput(target, own_folder=True) as staged:
             try:
                 run_exporter(
@@ -163,6 +166,7 @@ def _check_options(module: nn.Module, target: Path, exporter: str, opset: int) -
         raise IsADirectoryError(errno.EISDIR, "is a folder; name a file", str(target))
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"the folder {target.parent} doesn't exist; make it first", str(target))
+    check_place(target)
 
 
 def _check_names(kind: str, names: Sequence[str] | None, default: list[str]) -> list[str]:

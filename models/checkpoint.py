@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ..output_file import StagedOutput
+from ..output_file import StagedOutput, check_place, output_path
 from .base import CTRModel
 from .data.encoding import Encoder
 from .registry import create
@@ -44,7 +44,10 @@ def save_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
 
     Raises:
         ValueError: a model that wasn't made by `models.create`.
+        UsageError: a path at which no file can be put.
     """
+    target = output_path(path)
+    check_place(target)
     model = checkpoint.model
     if not model.name:
         raise ValueError("only a model made by models.create can be saved; it has no name in the registry")
@@ -57,7 +60,7 @@ def save_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
         "encoder": checkpoint.encoder.to_dict() if checkpoint.encoder else None,
         "metrics": dict(checkpoint.metrics),
     }
-    with StagedOutput(Path(path), own_folder=False) as staged:
+    with StagedOutput(target, own_folder=False) as staged:
         torch.save(content, staged.path)
         staged.publish([])
 

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
+from ..output_file import check_place, output_path
 from .registry import names
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ def train(
         typer.Option("--format", help="What FILE is (criteo by default); movielens without FILE is fetched by pip."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The checkpoint; by default MODEL.pt here.")
+        # A Path forgets a slash at its end.
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The checkpoint; by default MODEL.pt here."),
     ] = None,
     rows: Annotated[int | None, typer.Option(help="The most rows to use.")] = None,
     dim: Annotated[int, typer.Option(help="Length of an embedding.")] = 16,
@@ -64,9 +67,10 @@ def train(
     name = model.lower()
     if name not in names():
         raise ValueError(f"unknown model {model!r}; choose one of {', '.join(names())}")
-    target = output or Path(f"{name}.pt")
+    target = output_path(output or f"{name}.pt")
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"the folder {target.parent} doesn't exist; make it first", str(target))
+    check_place(target)
     dataset, encoder = read(
         name, data, data_format, rows=rows, dim=dim, min_count=min_count, buckets=buckets, seed=seed, console=console
     )

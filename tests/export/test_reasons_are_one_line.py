@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import warnings
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+from dpiframe.errors import UsageError
 from dpiframe.export import ExportError, export_model
 from dpiframe.export.errors import explain
 from dpiframe.export.exporters import Exporter
@@ -132,7 +134,23 @@ def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
         export_model(toys.Lookup(), toys.example(), tmp_path / "none" / "m.onnx")
     with pytest.raises(IsADirectoryError, match="name a file"):
         export_model(toys.Lookup(), toys.example(), tmp_path)
+    with pytest.raises(UsageError, match="none/: no such folder"):
+        export_model(toys.Lookup(), toys.example(), f"{tmp_path}/none/")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_pipe_is_never_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = tmp_path / "m.onnx"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match=r"m\.onnx: is no regular file"):
+        export_model(toys.Lookup(), toys.example(), pipe)
+    assert pipe.is_fifo()
+    # nor where the weights would lie
+    pipe.rename(tmp_path / "n.onnx.data")
+    monkeypatch.setattr("dpiframe.export.model.EXTERNAL_DATA_BYTES", 0)
+    with pytest.raises(UsageError, match=r"n\.onnx\.data: is no regular file"):
+        export_model(toys.Lookup(), toys.example(), tmp_path / "n.onnx")
+    assert [file.name for file in tmp_path.iterdir()] == ["n.onnx.data"]
 
 
 def test_a_failure_leaves_the_training_mode_as_it_was(tmp_path: Path) -> None:

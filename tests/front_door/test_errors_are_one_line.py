@@ -100,6 +100,8 @@ def not_a_library(folder: Path) -> list[str]:
 ERRORS: list[tuple[str, int, Setup, str]] = [
     ("no such file", 1, no_such_file, "missing.onnx: no such file"),
     ("a folder", 1, a_folder, "models: is a folder"),
+    ("this folder", 1, lambda _: ["."], ".: is a folder; name the .onnx file in it"),
+    ("the root", 1, lambda _: ["/"], "/: is a folder; name the .onnx file in it"),
     ("not ONNX", 1, not_onnx, "text.onnx: not an ONNX model"),
     ("empty file", 1, empty_file, "empty.onnx: not an ONNX model"),
     ("cut short", 1, cut_short, "cut.onnx: not an ONNX model, or cut short"),
@@ -124,6 +126,9 @@ ERRORS: list[tuple[str, int, Setup, str]] = [
     ),
     ("output folder missing", 2, with_model("-o", "none/out.onnx"), "the folder none doesn't exist; make it first"),
     ("output is a folder", 2, with_model("-o", "."), ".: is a folder; name a file with -o"),
+    ("output is no folder", 2, with_model("-o", "none/"), "none/: no such folder; make it first, and name a file in"),
+    ("output is no folder either", 2, with_model("-o", "none/."), "none/.: no such folder; make it first"),
+    ("output is no folder but a file", 2, with_model("-o", "model.onnx/"), "model.onnx/: no such folder"),
     ("output unwritable", 2, with_model("-o", "/proc/out.onnx"), "/proc/out.onnx: can't be written: "),
     ("bad provider", 2, with_model("--provider", "tpu"), "'tpu' is not one of 'auto', 'cpu', 'cuda'"),
     ("bad policy", 2, with_model("--bad-ids", "ignore"), "'ignore' is not one of 'error', 'zero', 'clamp'"),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from dpiframe.models import load_checkpoint
+from dpiframe.errors import UsageError
+from dpiframe.models import Checkpoint, load_checkpoint, save_checkpoint
 from dpiframe.models.cli import train
 from tests.models.commands import command
+from tests.models.schemas import small_model
 
 
 @pytest.mark.parametrize(("name", "tasks"), [("dcn", 1), ("din", 1), ("mmoe", 2)])
@@ -54,6 +57,8 @@ def test_a_criteo_file_brings_its_encoder_along(sample: Callable[[str], Path], t
         (["dcn", "--format", "avazu"], ValueError, "format avazu needs a file"),
         (["dcn", "--data", "x", "--format", "generated"], ValueError, "generated data has no file"),
         (["dcn", "-o", "none/m.pt"], FileNotFoundError, "make it first"),
+        (["dcn", "-o", "none/"], UsageError, "none/: no such folder"),
+        (["dcn", "-o", "."], UsageError, "is a folder; name a file with -o"),
         (["dcn", "--rows", "5"], ValueError, "too few to split"),
     ],
 )
@@ -64,3 +69,14 @@ def test_errors_name_what_is_wrong(
     with pytest.raises(error, match=message):
         command(train, *arguments)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_pipe_is_never_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe.pt")
+    with pytest.raises(UsageError, match=r"pipe\.pt: is no regular file"):
+        command(train, "dcn", "--rows", 600, "-o", "pipe.pt")
+    with pytest.raises(UsageError, match=r"pipe\.pt: is no regular file"):
+        save_checkpoint("pipe.pt", Checkpoint(small_model("dcn").eval()))
+    assert Path("pipe.pt").is_fifo()
+    assert len(list(tmp_path.iterdir())) == 1
