@@ -37,6 +37,36 @@ def input_specs(path: Path, model: onnx.ModelProto) -> list[InputSpec]:
         raise ModelError(f"{path}: {error}") from None
 
 
+def input_differences(original: Sequence[InputSpec], other: Sequence[InputSpec]) -> list[str]:
+    """Why another model can't be given an original's inputs, an entry for each that differs.
+
+    Their order may differ, and so may what dimensions are called.
+    """
+    ours, theirs = ({spec.name: spec for spec in specs} for specs in (original, other))
+    found = [f"'{name}' is missing" for name in ours if name not in theirs]
+    found += [f"'{name}' is not in the original" for name in theirs if name not in ours]
+    for name, spec in ours.items():
+        if name in theirs and not _alike(spec, theirs[name]):
+            found.append(f"'{name}' is {_described(theirs[name])}, in the original {_described(spec)}")
+    return found
+
+
+def _alike(spec: InputSpec, other: InputSpec) -> bool:
+    if spec.dtype != other.dtype:
+        return False
+    if (None,) in (spec.shape, other.shape):
+        # which is also what an input without a shape has
+        return True
+    return len(spec.shape) == len(other.shape) and all(
+        a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in zip(spec.shape, other.shape, strict=True)
+    )
+
+
+def _described(spec: InputSpec) -> str:
+    dims = ", ".join("?" if dim is None else str(dim) for dim in spec.shape)
+    return f"{'string' if spec.dtype is None else spec.dtype.name}[{dims}]"
+
+
 class _NoValuesError(Exception):
     """An input for which no test values can be made."""
 

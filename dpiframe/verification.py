@@ -9,7 +9,7 @@ from typing import Literal, NoReturn
 from dpiframe.child import Child, Failure, Loadable, Outputs
 from dpiframe.compare import FLOAT16_BOUND, FLOAT32_BOUND, REDUCED_BOUND, Difference, difference, largest_difference
 from dpiframe.errors import UsageError, VerificationError
-from dpiframe.input_specs import input_specs
+from dpiframe.input_specs import input_differences, input_specs
 from dpiframe.inputs import Case, CaseMaker, Feeds
 from dpiframe.latency import BATCHES
 from dpiframe.progress import Progress, silent
@@ -38,13 +38,16 @@ def verify(
 
     The optimized model runs twice: with the library's kernels and, where the library isn't registered, from its
     functions' bodies. Raises VerificationError where answers differ or no case can be compared, ModelError for a file
-    that is no valid model, and UsageError for arguments that can't be used.
+    that is no valid model, and UsageError for arguments that can't be used, two models with other inputs among them.
     """
     require_onnxruntime()
     check_choice("provider", provider, ("auto", "cpu", "cuda"))
     progress("loading", str(original))
     subject = Subject.read(original, inputs=inputs, custom_op_library=custom_op_library)
     result = Subject.read(optimized, custom_op_library=custom_op_library)
+    differing = input_differences(input_specs(subject.path, subject.model), input_specs(result.path, result.model))
+    if differing:
+        raise UsageError(f"{optimized}: its inputs are not those of {original}: {'; '.join(differing)}")
     with Child() as child:
         verifier = Verifier(child, subject, provider, progress)
         verifier.run(result.path, precision=result.precision)

@@ -113,6 +113,53 @@ def test_verify_finds_and_names_the_difference(model_file: Path, change: Change,
     assert caught.value.result.mismatch is not None
 
 
+def an_input_of_another_name(model: onnx.ModelProto) -> None:
+    model.graph.input[1].name = "more"
+    next(n for n in model.graph.node if n.name == "join").input[-1] = "more"
+
+
+def an_input_of_another_type(model: onnx.ModelProto) -> None:
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.INT32
+
+
+def an_input_of_another_rank(model: onnx.ModelProto) -> None:
+    model.graph.input[0].type.tensor_type.shape.dim.add(dim_value=1)
+
+
+def an_input_of_another_size(model: onnx.ModelProto) -> None:
+    model.graph.input[1].type.tensor_type.shape.dim[1].dim_value = 9
+
+
+INPUTS: list[tuple[Change, str]] = [
+    (an_input_of_another_name, "'dense' is missing; 'more' is not in the original"),
+    (an_input_of_another_type, "'ids' is int32[batch, 3], in the original int64[batch, 3]"),
+    (an_input_of_another_rank, "'ids' is int64[batch, 3, 1], in the original int64[batch, 3]"),
+    (an_input_of_another_size, "'dense' is float32[batch, 9], in the original float32[batch, 3]"),
+]
+
+
+@pytest.mark.parametrize(("change", "named"), INPUTS, ids=[c.__name__ for c, _ in INPUTS])
+def test_verify_names_inputs_that_differ(model_file: Path, change: Change, named: str) -> None:
+    model = ctr_model()
+    change(model)
+    other = model_file.with_name("other.onnx")
+    onnx.save(model, other)
+    with pytest.raises(dpiframe.UsageError) as caught:
+        dpiframe.verify(model_file, other)
+    assert str(caught.value) == f"{other}: its inputs are not those of {model_file}: {named}"
+
+
+def test_the_order_and_the_sizes_names_of_inputs_are_free(model_file: Path) -> None:
+    model = ctr_model(batch="rows")
+    ids, dense = model.graph.input
+    del dense.type.tensor_type.shape.dim[:], model.graph.input[:]
+    dense.type.tensor_type.ClearField("shape")
+    model.graph.input.extend([dense, ids])
+    other = model_file.with_name("other.onnx")
+    onnx.save(model, other)
+    assert dpiframe.verify(model_file, other).compared
+
+
 def test_equal_models_verify_on_every_case(model_file: Path) -> None:
     result = dpiframe.verify(model_file, model_file)
     assert result.mismatch is None
