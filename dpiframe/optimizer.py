@@ -122,6 +122,8 @@ def optimize(
     check_choice("precision", precision, ("fp32", "tf32", "fp16"))
     check_choice("order", order, ("breadth", "depth"))
     most_streams = stream_count(streams)
+    if isinstance(without, str):
+        raise UsageError(f"without {without!r}: give a list of passes, [{without!r}] for one")
     for name in without:
         check_choice("without", name, FUSIONS)
     check_choice("external_data", external_data, ("reference", "copy", "link"))

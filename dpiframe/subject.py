@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,10 @@ class Subject:
         Raises ModelError for a file that is no usable model, or has operators that neither ONNX Runtime nor a given
         library defines, and UsageError for a library or inputs that can't be used.
         """
+        if inputs is not None and not isinstance(inputs, str | os.PathLike):
+            raise UsageError(
+                f"inputs is a {type(inputs).__name__}: give the path of an .npz file (numpy.savez writes one)"
+            )
         path = Path(path)
         model = load(path)
         if custom_op_library is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -190,7 +191,7 @@ def test_user_inputs_of_any_name_are_read(tmp_path: Path) -> None:
         ({"x": np.ones((2, 3), np.float64)}, "'x' is float64; the model takes float32"),
         ({"x": np.ones((2, 4), np.float32)}, r"'x' has shape \[2, 4\]; the model takes \[batch, 3\]"),
         ({"x": np.ones(3, np.float32)}, r"'x' has shape \[3\]"),
-        ({"x": np.array([object()])}, "not a readable .npz"),
+        ({"x": np.array([object()])}, "'x' holds Python objects or is no array; give an array of one type"),
     ],
 )
 def test_user_inputs_that_do_not_fit_are_named(tmp_path: Path, arrays: dict[str, np.ndarray], named: str) -> None:
@@ -204,6 +205,30 @@ def test_user_inputs_that_are_no_npz_are_named(tmp_path: Path, content: bytes) -
     (tmp_path / "in.npz").write_bytes(content)
     with pytest.raises(UsageError, match=r"in\.npz"):
         load_user_inputs(tmp_path / "in.npz", [])
+
+
+def test_text_is_never_called_a_pickle(tmp_path: Path) -> None:
+    (tmp_path / "text.onnx").write_text("hello world\n")
+    with pytest.raises(
+        UsageError, match=r"text\.onnx: not an \.npz file; write it with numpy\.savez, one array an input$"
+    ):
+        load_user_inputs(tmp_path / "text.onnx", [])
+
+
+def test_an_archive_of_something_else_is_named(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
+        archive.writestr("x", "hello world")
+    with pytest.raises(UsageError, match="'x' holds Python objects or is no array"):
+        load_user_inputs(tmp_path / "in.npz", [spec("x", "float32", "batch", 3)])
+
+
+def test_a_damaged_array_is_named(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "in.npz", x=np.arange(999, dtype=np.float32).reshape(-1, 3))
+    content = bytearray((tmp_path / "in.npz").read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    (tmp_path / "in.npz").write_bytes(content)
+    with pytest.raises(UsageError, match=r"in\.npz: 'x' (can't be read|holds)"):
+        load_user_inputs(tmp_path / "in.npz", [spec("x", "float32", "batch", 3)])
 
 
 def test_user_inputs_as_npy_are_named(tmp_path: Path) -> None:
@@ -274,3 +299,9 @@ def test_bags_are_given_what_their_models_are_made_for(op: str, before: str, inp
         path = tmp_path / f"{form.__name__}.onnx"
         onnx.save(form(op, bounds=True, before=before, inputs=inputs), path)
         dpiframe.optimize(path)  # or it raises
+
+
+def test_arrays_in_place_of_a_file_are_named(model_file: Path) -> None:
+    with pytest.raises(UsageError, match=r"inputs is a dict: give the path of an \.npz file"):
+        dpiframe.optimize(model_file, inputs={"ids": np.zeros((1, 3), np.int64)})  # type: ignore[arg-type]
+    assert not model_file.with_name("model.opt.onnx").exists()

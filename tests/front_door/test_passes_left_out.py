@@ -41,3 +41,8 @@ def test_all_are_left_out(tmp_path: Path) -> None:
 def test_a_name_that_is_none_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match=f"without '{name}': choose one of fuse_lookups, fuse_gemm"):
         dpiframe.optimize(layer(tmp_path / "model.onnx"), without=[name])
+
+
+def test_one_name_for_a_list_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"without 'fuse_lookups': give a list of passes, \['fuse_lookups'\] for one"):
+        dpiframe.optimize(layer(tmp_path / "model.onnx"), without="fuse_lookups")
