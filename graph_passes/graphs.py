@@ -72,6 +72,13 @@ def numpy_type(number: int) -> np.dtype[Any] | int | None:
     return _NUMPY_TYPES.get(number, number) if number else None
 
 
+def type_name(tensor: gs.Tensor) -> str:
+    """What a tensor's type is called: float32, or bfloat16, which NumPy lacks."""
+    kind = tensor.dtype
+    names = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
+    return names.get(kind, str(kind)) if isinstance(kind, int) else str(kind)
+
+
 def is_standard(node: Node) -> bool:
     """The node's operator is ONNX's own, and the node has what the operator needs."""
     return node.domain in STANDARD_DOMAINS and node.well_formed

@@ -10,6 +10,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.functions import count_ops, is_fused, op_name
+from dpiframe.graph_passes.graphs import type_name
 from dpiframe.graph_passes.inline import inline_our_functions
 from dpiframe.graph_passes.lookups.fuse import OP, FuseLookups
 from dpiframe.graph_passes.lookups.program import STAR, Bag, IdExpr, LookupProgram, Pool, Row, parse_program
@@ -278,5 +279,4 @@ def _bytes(tensor: gs.Tensor) -> int:
 
 
 def _describe(tensor: gs.Tensor) -> str:
-    kind = tensor.dtype if isinstance(tensor.dtype, int) or tensor.dtype is None else np.dtype(tensor.dtype).name
-    return f"{kind}{[d if d is not None else '?' for d in tensor.shape or []]}".replace("'", "")
+    return f"{type_name(tensor)}{[d if d is not None else '?' for d in tensor.shape or []]}".replace("'", "")

@@ -13,7 +13,7 @@ from dpiframe.graph_passes.canonicalize.constants import is_small_constant
 from dpiframe.graph_passes.elementwise.lines import Expr, Lines, RefusedError, wide
 from dpiframe.graph_passes.elementwise.program import Sizes
 from dpiframe.graph_passes.elementwise.rows import Axes, place
-from dpiframe.graph_passes.graphs import Node, values_of
+from dpiframe.graph_passes.graphs import Node, type_name, values_of
 
 TYPES = {np.dtype(name): kind for kind, name in NUMPY_TYPES.items()}
 MAX_EMBEDDED_BYTES = 1 << 17
@@ -184,7 +184,7 @@ class Operands:
 def type_of(tensor: gs.Tensor) -> str:
     kind = TYPES.get(tensor.dtype) if isinstance(tensor.dtype, np.dtype) else None
     if kind is None:
-        raise RefusedError(f"tensors of type {tensor.dtype} aren't supported")
+        raise RefusedError(f"tensors of type {type_name(tensor)} aren't supported")
     return kind
 
 

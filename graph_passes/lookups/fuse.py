@@ -12,10 +12,10 @@ from onnx import helper
 from dpiframe.graph_passes.canonicalize.bag_loops import NotABagError, find_bag
 from dpiframe.graph_passes.canonicalize.shape_values import Dim
 from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_function
-from dpiframe.graph_passes.graphs import Node, node_label, replace_uses, set_producer, tidy, with_inner
+from dpiframe.graph_passes.graphs import Node, node_label, replace_uses, set_producer, tidy, type_name, with_inner
 from dpiframe.graph_passes.lookups.assemble import Assembler, Assembly
 from dpiframe.graph_passes.lookups.body import MIN_OPSET, lookup_body
-from dpiframe.graph_passes.lookups.interpret import TABLE_TYPES, Interpreter, gathers_rows, is_lookup
+from dpiframe.graph_passes.lookups.interpret import TABLE_TYPES, Interpreter, gathers_rows, is_lookup, is_table
 from dpiframe.graph_passes.lookups.joins import join_rows
 from dpiframe.graph_passes.lookups.program import STAR
 from dpiframe.graph_passes.lookups.symbols import MAX_ELEMENTS, Atom, Bagged, Pooled, TableRow, Value, source_value
@@ -61,7 +61,7 @@ class FuseLookups(Pass):
                 # the loop that it was the body of has been taken in
                 continue
             lookups = [node for node in graph.nodes if is_lookup(node, bench)]
-            _refuse_unusual_tables(graph, report)
+            _refuse_unusual_tables(graph, bench, report)
             if not lookups and not any(node.op == "Loop" for node in graph.nodes):
                 continue
             if bench.opset < MIN_OPSET:
@@ -287,14 +287,13 @@ def _misunderstood_loops(bench: Workbench) -> dict[int, str]:
     return reasons
 
 
-def _refuse_unusual_tables(graph: gs.Graph, report: PassReport) -> None:
+def _refuse_unusual_tables(graph: gs.Graph, bench: Workbench, report: PassReport) -> None:
     for node in graph.nodes:
-        if not gathers_rows(node) or not isinstance(node.inputs[0], gs.Constant):
+        if not gathers_rows(node):
             continue
         table = node.inputs[0]
-        floating = isinstance(table.dtype, int) or np.dtype(table.dtype).kind == "f"
-        if table.shape is not None and len(table.shape) == 2 and floating and table.dtype not in TABLE_TYPES:
-            report.refuse(node_label(node), f"tables of type {table.dtype} aren't supported")
+        if is_table(table, bench) and table.dtype not in TABLE_TYPES:
+            report.refuse(node_label(node), f"tables of type {type_name(table)} aren't supported")
 
 
 def _why_left(node: gs.Node) -> str:

@@ -37,7 +37,8 @@ _TO_INT = {6: np.dtype(np.int32), 7: np.dtype(np.int64)}
 
 
 def count_lookups(bench: Workbench) -> int:
-    """Lookups in the model, whether or not Identity and Constant nodes still stand between them and their tables."""
+    """Lookups in the model, whether or not Identity and Constant nodes still stand between them and their tables; in
+    tables of unsupported types too, which are left alone."""
     return sum(_may_look_up(node, bench) for graph in bench.graphs() for node in graph.nodes)
 
 
@@ -49,17 +50,22 @@ def _may_look_up(node: gs.Node, bench: Workbench) -> bool:
         table = table.inputs[0].inputs[0]
     if table.inputs and table.inputs[0].op == "Constant":
         table = table.inputs[0].attrs.get("value", table)
-    return is_float_table(table, bench)
+    return is_table(table, bench)
+
+
+def is_table(tensor: gs.Tensor, bench: Workbench) -> bool:
+    """A constant (or overridable) 2-D tensor of floats of any width, stored in the file or beside it."""
+    if tensor.dtype is None or (not isinstance(tensor, gs.Constant) and tensor.name not in bench.overridable):
+        return False
+    shape = tensor.shape
+    # types that NumPy lacks are numbers: bfloat16 and narrower
+    floating = isinstance(tensor.dtype, int) or np.dtype(tensor.dtype).kind == "f"
+    return floating and shape is not None and len(shape) == 2 and all(isinstance(d, int) for d in shape)
 
 
 def is_float_table(tensor: gs.Tensor, bench: Workbench) -> bool:
-    """A constant (or overridable) 2-D tensor of floats, stored in the file or beside it."""
-    if not isinstance(tensor, gs.Constant) and tensor.name not in bench.overridable:
-        return False
-    shape = tensor.shape
-    return (
-        tensor.dtype in TABLE_TYPES and shape is not None and len(shape) == 2 and all(isinstance(d, int) for d in shape)
-    )
+    """A table of a type that can be looked up in."""
+    return tensor.dtype in TABLE_TYPES and is_table(tensor, bench)
 
 
 def is_lookup(node: gs.Node, bench: Workbench) -> bool:

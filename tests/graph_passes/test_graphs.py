@@ -23,6 +23,7 @@ from dpiframe.graph_passes.graphs import (
     set_inputs,
     set_producer,
     tidy,
+    type_name,
     values_of,
 )
 from dpiframe.graph_passes.model_io import ModelError
@@ -227,6 +228,9 @@ def test_types_that_numpy_has_and_types_that_it_lacks() -> None:
     assert numpy_type(TensorProto.BOOL) == np.dtype(bool)
     assert numpy_type(TensorProto.BFLOAT16) == TensorProto.BFLOAT16
     assert numpy_type(TensorProto.UNDEFINED) is None
+    kinds = [np.dtype(np.float16), TensorProto.BFLOAT16, TensorProto.FLOAT8E4M3FN, 9999, None]
+    names = [type_name(gs.Variable("t", kind)) for kind in kinds]
+    assert names == ["float16", "bfloat16", "float8e4m3fn", "9999", "None"]
 
 
 @pytest.mark.parametrize(("domain", "standard"), [(None, True), ("", True), ("ai.onnx", True), ("ai.onnx.ml", False)])
