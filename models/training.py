@@ -90,13 +90,15 @@ def train(
 
     Raises:
         ValueError: labels that don't fit the model's tasks, validation labels of one class only, or a batch size
-            or number of epochs or evaluations below 1.
+            or number of epochs or evaluations below 1, or no time.
         RuntimeError: the loss is no longer finite.
     """
     if data.tasks != model.tasks or validation.tasks != model.tasks:
         raise ValueError(f"the model has {model.tasks} task(s), but the data has {data.tasks} label(s) a row")
     if batch_size < 1 or epochs < 1 or evaluations_per_epoch < 1:
         raise ValueError("batch size, epochs and evaluations per epoch must be at least 1")
+    if seconds is not None and not seconds > 0:
+        raise ValueError("seconds must be more than 0")
     if any(labels.min() == labels.max() for labels in validation.labels.T):
         raise ValueError(
             "the validation rows are all clicks or all non-clicks, so that AUC is undefined; give more rows"

@@ -59,6 +59,9 @@ def test_a_criteo_file_brings_its_encoder_along(sample: Callable[[str], Path], t
         (["dcn", "-o", "none/m.pt"], FileNotFoundError, "make it first"),
         (["dcn", "-o", "none/"], UsageError, "none/: no such folder"),
         (["dcn", "-o", "."], UsageError, "is a folder; name a file with -o"),
+        (["dcn", "--seconds", "-1"], ValueError, "--seconds -1: give more than 0"),
+        (["dcn", "--seconds", "0"], ValueError, "--seconds 0: give more than 0"),
+        (["dcn", "--seconds", "nan"], ValueError, "--seconds nan: give more than 0"),
         (["dcn", "--rows", "5"], ValueError, "too few to split"),
     ],
 )

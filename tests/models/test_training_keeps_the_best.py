@@ -108,3 +108,9 @@ def test_a_loss_that_is_not_finite_stops_the_training(parts: list[Dataset]) -> N
 def test_counts_below_one_are_an_error(parts: list[Dataset], argument: str) -> None:
     with pytest.raises(ValueError, match="must be at least 1"):
         train(small(parts[0]), parts[0], parts[1], progress=False, **{argument: 0})
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_no_time_is_an_error(parts: list[Dataset], seconds: float) -> None:
+    with pytest.raises(ValueError, match="seconds must be more than 0"):
+        train(small(parts[0]), parts[0], parts[1], progress=False, seconds=seconds)
