@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from dpiframe.child import Child, Failure, Loadable
 from dpiframe.errors import DPIFrameError, UsageError
+from dpiframe.graph_passes.model_io import external_files
 from dpiframe.input_specs import input_specs
 from dpiframe.inputs import CaseMaker, Feeds
 from dpiframe.latency import Latency
@@ -58,7 +59,8 @@ def bench(
     the .npz file `inputs`, repeated. provider, precision, custom_op_library: as for `optimize`. A batch size that the
     model can't run is a note.
 
-    Raises UsageError for batch sizes that no model or not this one takes, and whatever `optimize` raises.
+    Raises UsageError for batch sizes that no model or not this one takes, or a model with external data in a folder
+    that can't be written to, and whatever `optimize` raises.
     """
     if batches and min(batches) < 1:
         raise UsageError(f"batch sizes {', '.join(map(str, batches))}: give numbers from 1 on")
@@ -68,8 +70,7 @@ def bench(
     if feeds.only_batch is not None and set(batches) - {feeds.only_batch}:
         raise UsageError(f"{source}: takes batches of {feeds.only_batch} only; leave --batch out")
     batches = batches or (BATCHES if feeds.only_batch is None else (feeds.only_batch,))
-    # Beside the model: data files are linked, and links stay on one file system.
-    with tempfile.TemporaryDirectory(prefix=".dpiframe-bench-", dir=source.parent) as folder, Child() as child:
+    with _temporary_folder(subject) as folder, Child() as child:
         output = Path(folder, "optimized.onnx")
         optimized = optimize(
             source,
@@ -97,6 +98,21 @@ def bench(
     if not result.latencies:
         raise DPIFrameError(f"{source}: no batch size could be measured: {result.notes[-1]}")
     return result
+
+
+def _temporary_folder(subject: Subject) -> tempfile.TemporaryDirectory[str]:
+    """Beside a model with external data: this is linked, and links stay on one file system. Else with other temporary
+    files: the model's folder may be a read-only one."""
+    if not external_files(subject.model):
+        return tempfile.TemporaryDirectory(prefix="dpiframe-bench-")
+    parent = subject.path.parent
+    try:
+        return tempfile.TemporaryDirectory(prefix=".dpiframe-bench-", dir=parent)
+    except OSError as error:
+        raise UsageError(
+            f"{subject.path}: no temporary folder can be made in {parent} ({error.strerror}), where the optimized form "
+            "finds the model's external data; copy model and data to a folder that can be written to"
+        ) from None
 
 
 class _Feeds:

@@ -206,7 +206,13 @@ def bench(
         list[int] | None,
         typer.Option("--batch", "-b", metavar="N", help="Rows a call; may be given several times. 1 to 2048 without."),
     ] = None,
-    inputs: Inputs = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.npz",
+            help="Real inputs, whose rows are repeated to each batch size, to measure on (and verify on as well).",
+        ),
+    ] = None,
     custom_op_library: CustomOpLibrary = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the latencies, as .png, .svg or .pdf.")

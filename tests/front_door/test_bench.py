@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -33,6 +36,32 @@ def test_external_data_is_neither_copied_nor_left_linked(tmp_path: Path) -> None
     assert bench(model, provider="cpu", batches=(2,)).latencies
     assert fingerprint(tmp_path) == before
     assert (tmp_path / "tables.bin").stat().st_nlink == 1
+
+
+@pytest.mark.parametrize("external", [True, False])
+@pytest.mark.usefixtures("without_latency")
+def test_a_folder_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, external: bool) -> None:
+    model = tmp_path / "model.onnx"
+    if external:
+        save_with_external_data(ctr_model(), model)
+    else:
+        onnx.save(ctr_model(), model)
+    real = os.mkdir
+
+    def mkdir(path: str | Path, *rest: Any, **options: Any) -> None:
+        if Path(path).parent == tmp_path:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        real(path, *rest, **options)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    if not external:
+        assert bench(model, provider="cpu", batches=(2,)).latencies
+        return
+    says = (
+        r"model\.onnx: no temporary folder can be made in .* \(Permission denied\).*; copy model and data to a folder"
+    )
+    with pytest.raises(UsageError, match=says):
+        bench(model, provider="cpu", batches=(2,))
 
 
 @pytest.mark.usefixtures("without_latency")
@@ -109,3 +138,8 @@ def test_a_plot_that_cannot_be_written_is_said_first(
     done = run_command("dpiframe", "bench", model_file, "--plot", plot)
     assert done.code == 2
     assert says in done.error()
+
+
+def test_bench_says_what_its_inputs_are_for(run_command: Callable[..., Finished]) -> None:
+    shown = " ".join(run_command("dpiframe", "bench", "--help").stdout.replace("│", " ").split())
+    assert "Real inputs, whose rows are repeated to each batch size, to measure on" in shown
