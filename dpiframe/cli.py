@@ -6,6 +6,7 @@ error is one line on stderr (with --debug, after its traceback).
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import sys
@@ -322,6 +323,7 @@ def _app(**settings: Any) -> typer.Typer:
 
 def _main(app: typer.Typer, name: str) -> NoReturn:
     signal.signal(signal.SIGTERM, _terminated)
+    _print_whatever_it_is()
     try:
         # typer answers Ctrl-C with 130 itself, click with an Abort.
         code = typer.main.get_command(app).main(prog_name=name, standalone_mode=False)
@@ -332,6 +334,13 @@ def _main(app: typer.Typer, name: str) -> NoReturn:
     if code == _INTERRUPTED:
         print("interrupted", file=sys.stderr)
     sys.exit(code or 0)
+
+
+def _print_whatever_it_is() -> None:
+    """A name that the terminal's encoding can't hold is printed with escapes, as in `\\xe9`, and is no error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _terminated(number: int, frame: FrameType | None) -> NoReturn:

@@ -159,3 +159,21 @@ def test_inspect_shows_an_optimized_file(model_file: Path, run_command: Run) -> 
     assert "fused already: 1 FusedMultiGather, " in done.stdout.replace("1 ParallelRegion, ", "")
     found = json.loads(run_command("dpiframe", "inspect", output, "--json").stdout)
     assert (found["ok"], found["fused"]["FusedMultiGather"], len(found["tables"])) == (True, 1, 3)
+
+
+def test_a_name_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:
+    model = ctr_model()
+    model.graph.input[1].name = "größe"
+    next(n for n in model.graph.node if n.name == "join").input[-1] = "größe"
+    path = tmp_path / "é" / "a b.onnx"
+    path.parent.mkdir()
+    onnx.save(model, path)
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
+    for command, shown in (
+        (["optimize", path], rb"\xe9/a b.opt.onnx"),
+        (["dpiframe", "inspect", path], rb"gr\xf6\xdfe float32"),
+    ):
+        started = [script(str(command[0])), *command[1:]]
+        done = subprocess.run(started, env=environment, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert shown in done.stdout
