@@ -63,6 +63,7 @@ def plot_bench(result: BenchResult, path: Path) -> None:
     axes.set(xscale="log", yscale="log", xlabel="batch", ylabel="median latency (ms)")
     axes.set_xticks(batches, [str(batch) for batch in batches], minor=False)
     axes.minorticks_off()
+    axes.margins(y=0.15)  # room for the ratio below the lowest point
     axes.set_title(f"{result.model.name} in ONNX Runtime, {result.provider.upper()}")
     axes.legend()
     figure.savefig(path, dpi=150)

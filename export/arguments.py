@@ -57,7 +57,7 @@ def take_apart(module: nn.Module, examples: Examples) -> Arguments:
     else:
         args = (examples,) if isinstance(examples, Tensor) else tuple(examples)
     leaves, structure = pytree.tree_flatten((args, kwargs))
-    names = _names(module, args, kwargs)
+    names = _names(module, len(leaves), structure)
     if not leaves:
         raise ExportError("no example inputs; give one tensor for each input of the model")
     for name, leaf in zip(names, leaves, strict=True):
@@ -92,20 +92,21 @@ def with_flat_forward(module: nn.Module, structure: pytree.TreeSpec) -> nn.Modul
     return flat
 
 
-def _names(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+def _names(module: nn.Module, count: int, structure: pytree.TreeSpec) -> list[str]:
     """A parameter's name for a tensor; name_key or name_0, name_1, ... for tensors inside of one."""
+    # Numbers in the tensors' places: one tensor may be given for several inputs.
+    args, kwargs = pytree.tree_unflatten(list(range(count)), structure)
     try:
         bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
     except TypeError as error:
         raise ExportError(f"the example inputs don't fit the model's forward: {error}") from error
-    by_identity: dict[int, str] = {}
+    found: dict[int, str] = {}
     for name, value in bound.items():
-        for path, leaf in pytree.tree_flatten_with_path(value)[0]:
-            by_identity[id(leaf)] = "_".join([name, *(str(_key(part)) for part in path)])
+        for path, index in pytree.tree_flatten_with_path(value)[0]:
+            found[index] = "_".join([name, *(str(_key(part)) for part in path)])
     names: list[str] = []
-    for index, leaf in enumerate(pytree.tree_leaves((args, kwargs))):
-        name = by_identity[id(leaf)]
-        names.append(f"{name}_{index}" if name in names else name)
+    for index in range(count):
+        names.append(f"{found[index]}_{index}" if found[index] in names else found[index])
     return names
 
 

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from ..models.cli import require_torch
+from ..output_file import output_path
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,7 +37,12 @@ def export(
     ],
     output: Annotated[
         str | None,  # A Path forgets a slash at its end.
-        typer.Option("--output", "-o", metavar="FILE", help="The ONNX file; by default SOURCE.onnx beside it."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The ONNX file; by default CHECKPOINT.onnx beside it, or FACTORY.onnx here.",
+        ),
     ] = None,
     exporter: Annotated[
         Literal["dynamo", "torchscript"], typer.Option(help="Which of PyTorch's exporters.")
@@ -55,14 +61,18 @@ def export(
     from ..models.base import CTRModel
     from .model import export_model
 
-    module, examples, target = _load(source, inputs)
+    module, examples, default = _load(source, inputs)
+    target = output_path(output or default)
+    place = Path(source.rpartition(":")[0] or source)
+    if target.exists() and place.exists() and target.samefile(place):
+        raise ValueError(f"{target}: is the input itself; name another file with -o")
     input_names, output_names = None, None
     if isinstance(module, CTRModel):
         input_names, output_names = module.schema.input_names, module.output_names
     result = export_model(
         module,
         examples,
-        output or target,
+        target,
         exporter=exporter,
         opset=opset,
         input_names=input_names,

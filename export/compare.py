@@ -14,6 +14,8 @@ from .arguments import Arguments
 from .errors import ExportError, one_line
 
 TOLERANCE = 1e-5
+# Outputs of float16, which keep 11 bits.
+HALF_TOLERANCE = 2e-3
 # Batch sizes besides the example's own: the smallest, an odd and a larger one.
 BATCHES = (1, 7, 64)
 
@@ -32,7 +34,7 @@ def compare(module: nn.Module, arguments: Arguments, path: Path) -> tuple[float,
 
     Raises:
         ExportError: ONNX Runtime can't load or run the file, or an output differs by more than 1e-5 * max(1, max|y|)
-            or in shape.
+            (2e-3 of float16 outputs) or in shape; or an input or output is of a type that NumPy lacks.
     """
     if find_spec("onnxruntime") is None:
         return None
@@ -50,10 +52,13 @@ def compare(module: nn.Module, arguments: Arguments, path: Path) -> tuple[float,
         leaves = arguments.batch(rows)
         try:
             with torch.no_grad():
-                expected = [value.detach().cpu().numpy() for value in module(*leaves)]
-        except Exception:
-            continue  # The example's own batch ran before the export; others are only more evidence.
-        feed = {name: leaf.detach().cpu().numpy() for name, leaf in zip(arguments.names, leaves, strict=True)}
+                outputs = module(*leaves)
+        except Exception as error:
+            if rows == arguments.rows:
+                raise ExportError(f"the model itself fails when it is run again: {one_line(str(error))}") from error
+            continue  # Other batches are only more evidence.
+        expected = [_array(value, f"output {index}") for index, value in enumerate(outputs)]
+        feed = {name: _array(leaf, f"input {name!r}") for name, leaf in zip(arguments.names, leaves, strict=True)}
         try:
             actual = session.run(None, {name: feed[name] for name in names})
         except Exception as error:
@@ -64,6 +69,16 @@ def compare(module: nn.Module, arguments: Arguments, path: Path) -> tuple[float,
         worst = max(worst, _difference(expected, actual, rows, arguments.rows))
         compared.append(rows)
     return worst, tuple(compared)
+
+
+def _array(tensor: torch.Tensor, what: str) -> np.ndarray:
+    try:
+        return tensor.detach().cpu().numpy()
+    except TypeError:
+        kind = str(tensor.dtype).removeprefix("torch.")
+        raise ExportError(
+            f"{what} is of type {kind}, which NumPy lacks, and can't be compared; cast it in a wrapping module"
+        ) from None
 
 
 def _difference(expected: Sequence[np.ndarray], actual: Sequence[np.ndarray], rows: int, example: int) -> float:
@@ -82,7 +97,8 @@ def _difference(expected: Sequence[np.ndarray], actual: Sequence[np.ndarray], ro
         same = (left == right) | (np.isnan(left) & np.isnan(right))
         with np.errstate(invalid="ignore"):
             error = float(np.where(same, 0.0, np.abs(left - right)).max())
-        bound = TOLERANCE * max(1.0, float(np.abs(left[np.isfinite(left)]).max(initial=0.0)))
+        tolerance = HALF_TOLERANCE if want.dtype == np.float16 else TOLERANCE
+        bound = tolerance * max(1.0, float(np.abs(left[np.isfinite(left)]).max(initial=0.0)))
         if not error <= bound:
             raise ExportError(
                 f"{where} differs from PyTorch by {error:.3g}, more than {bound:.3g}; does the model depend on "

@@ -162,6 +162,10 @@ def _check_options(module: nn.Module, target: Path, exporter: str, opset: int) -
         raise ExportError(f"a {type(module).__name__} is no torch.nn.Module")
     if isinstance(module, torch.jit.ScriptModule):
         raise ExportError("a scripted module can't be exported; give the nn.Module that it was made from")
+    if hasattr(module, "_orig_mod"):
+        raise ExportError("a module that torch.compile made can't be exported; give the one that it was made from")
+    if "forward" in vars(module):
+        raise ExportError("the module's forward is an attribute of the instance; give a module whose class has it")
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder; name a file", str(target))
     if not target.parent.is_dir():

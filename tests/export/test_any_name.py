@@ -89,3 +89,12 @@ def test_one_name_for_an_input_and_an_output(tmp_path: Path) -> None:
             Tables(), example(), tmp_path / "m.onnx", input_names=["click", "b"], output_names=["rank", "click"]
         )
     assert not list(tmp_path.iterdir())
+
+
+def test_one_tensor_for_two_inputs(tmp_path: Path) -> None:
+    """The names are those of the places that it is given for."""
+    same = torch.tensor([1, 2, 5])
+    export_model(Tables(), {"cat": same, "item": same}, tmp_path / "m.onnx", exporter="torchscript")
+    assert names_in(tmp_path / "m.onnx")[0] == ["cat", "item"]
+    export_model(Tables(), (same, same), tmp_path / "m.onnx", exporter="torchscript")
+    assert names_in(tmp_path / "m.onnx")[0] == ["item", "cat"]

@@ -42,6 +42,18 @@ def test_a_checkpoint_becomes_a_file_beside_it(checkpoint: Path) -> None:
     assert [value.name for value in onnx.load(checkpoint.with_name("dcn.onnx")).graph.input] == ["ids", "dense"]
 
 
+def test_the_input_is_never_replaced(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "neighbour.py").write_text("WIDTH = 3\n")
+    (tmp_path / "mine.py").write_text(FACTORY)
+    (tmp_path / "link.onnx").symlink_to("mine.py")
+    before = {path: path.read_bytes() for path in (checkpoint, tmp_path / "mine.py")}
+    for source, output in ((checkpoint, checkpoint), ("mine.py:make", "mine.py"), ("mine.py:make", "link.onnx")):
+        with pytest.raises(ValueError, match="is the input itself; name another file with -o"):
+            command(export, source, "-o", output)
+    assert before == {path: path.read_bytes() for path in before}
+
+
 def test_the_layout_can_change_at_export(checkpoint: Path, tmp_path: Path) -> None:
     command(export, checkpoint, "--exporter", "torchscript", "--inputs", "fields", "-o", tmp_path / "f.onnx")
     inputs = [value.name for value in onnx.load(tmp_path / "f.onnx").graph.input]

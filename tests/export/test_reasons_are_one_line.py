@@ -129,6 +129,38 @@ def test_modules_that_are_none(tmp_path: Path) -> None:
     fails(toys.Broken(), tmp_path, "the model itself fails on the example inputs: index out of range in self")
 
 
+def test_modules_whose_forward_is_not_their_class_s(tmp_path: Path) -> None:
+    patched = toys.Lookup()
+    patched.forward = lambda ids, dense: dense.sum(1)  # type: ignore[method-assign]
+    fails(patched, tmp_path, "forward is an attribute of the instance")
+    fails(torch.compile(toys.Lookup()), tmp_path, "torch.compile made can't be exported; give the one")
+
+
+def test_what_cannot_be_compared_is_an_error(tmp_path: Path) -> None:
+    """A file whose answers nobody has seen is never written."""
+
+    class Narrow(toys.Lookup):
+        def forward(self, ids: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
+            return super().forward(ids, dense).to(torch.bfloat16)
+
+    fails(Narrow(), tmp_path, "output 0 is of type bfloat16, which NumPy lacks", exporter="torchscript")
+
+    class Once(toys.Lookup):
+        calls = 0
+
+        def forward(self, ids: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
+            Once.calls += 1
+            if Once.calls > self.most:
+                raise RuntimeError("no more")
+            return super().forward(ids, dense)
+
+        most = 10**6
+
+    once = Once()
+    once.most = 2  # in PyTorch, and in the exporter
+    fails(once, tmp_path, "fails when it is run again: no more", exporter="torchscript")
+
+
 def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="doesn't exist; make it first"):
         export_model(toys.Lookup(), toys.example(), tmp_path / "none" / "m.onnx")

@@ -131,3 +131,11 @@ def test_a_newer_opset_keeps_the_ir_version_it_needs(tmp_path: Path) -> None:
     result = export_model(toys.Lookup(), toys.example(), tmp_path / "m.onnx", opset=23)
     assert result.opset == 23
     assert run(tmp_path / "m.onnx", 3).shape == (3, 1)
+
+
+def test_outputs_of_float16_are_held_to_their_own_digits(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1)).half()
+    result = export_model(module, torch.randn(5, 16).half(), tmp_path / "m.onnx", exporter="torchscript")
+    assert result.max_abs_error is not None
+    assert result.max_abs_error < 2e-3
