@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
+from ..errors import UsageError
 from ..output_file import check_place, output_path
 from .registry import names
 
@@ -73,6 +74,7 @@ def train(
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"the folder {target.parent} doesn't exist; make it first", str(target))
     check_place(target)
+    check_data_kept(target, data, data_format)
     dataset, encoder = read(
         name, data, data_format, rows=rows, dim=dim, min_count=min_count, buckets=buckets, seed=seed, console=console
     )
@@ -98,6 +100,19 @@ def train(
         soft_wrap=True,
     )
     console.print(f"wrote {target}", soft_wrap=True)
+
+
+def check_data_kept(target: Path, data: Path | None, data_format: Format | None) -> None:
+    """Raises UsageError where the checkpoint would replace a file of the data; links to it count as the file."""
+    from .data import movielens_files
+
+    files = [data] if data is not None else []
+    if data_format == "movielens":
+        files = movielens_files(data)
+    for file in files:
+        # The paths are compared too: MovieLens may not have been fetched yet.
+        if target.resolve() == file.resolve() or (target.exists() and file.exists() and target.samefile(file)):
+            raise UsageError(f"{target}: is the data itself, which is never overwritten; choose another output with -o")
 
 
 def read(

@@ -5,7 +5,7 @@ from .criteo import criteo_rows
 from .dataset import Dataset
 from .encoding import Encoder, Progress
 from .load import FORMATS, load
-from .movielens import fetch_movielens, read_movielens
+from .movielens import fetch_movielens, movielens_files, read_movielens
 from .synthetic import CRITEO_VOCABULARIES, generate
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "fetch_movielens",
     "generate",
     "load",
+    "movielens_files",
     "read_movielens",
 ]

@@ -19,6 +19,8 @@ from .text import first_cells, text_chunks
 PACKAGE = "recbole"
 _FOLDER = "recbole/dataset_example/ml-100k"
 _FILES = ("ml-100k.inter", "ml-100k.item", "ml-100k.user")
+# The folder's name in the cache.
+_CACHED = "ml-100k"
 _GENRES = 6
 CLICK_RATING = 4
 
@@ -26,6 +28,12 @@ CLICK_RATING = 4
 def default_cache() -> Path:
     """$XDG_CACHE_HOME/dpiframe, ~/.cache/dpiframe without it."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dpiframe"
+
+
+def movielens_files(folder: str | Path | None = None) -> list[Path]:
+    """The three files that `read_movielens` reads in a folder, without one in that of `fetch_movielens`."""
+    base = Path(folder) if folder is not None else default_cache() / _CACHED
+    return [base / name for name in _FILES]
 
 
 def fetch_movielens(cache: Path | None = None) -> Path:
@@ -40,7 +48,7 @@ def fetch_movielens(cache: Path | None = None) -> Path:
     Raises:
         RuntimeError: pip can't fetch the wheel, or it lacks the files.
     """
-    folder = (cache or default_cache()) / "ml-100k"
+    folder = (cache or default_cache()) / _CACHED
     if all((folder / name).is_file() for name in _FILES):
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -83,3 +83,29 @@ def test_a_pipe_is_never_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         save_checkpoint("pipe.pt", Checkpoint(small_model("dcn").eval()))
     assert Path("pipe.pt").is_fifo()
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("link", ["none", "symbolic", "hard"])
+def test_the_data_is_never_overwritten(link: str, tmp_path: Path) -> None:
+    data, target = tmp_path / "clicks.txt", tmp_path / "model.pt"
+    data.write_text("kept")
+    if link == "symbolic":
+        target.symlink_to(data)
+    elif link == "hard":
+        target.hardlink_to(data)
+    else:
+        target = tmp_path / "." / "clicks.txt"
+    with pytest.raises(UsageError, match=r"is the data itself, which is never overwritten; choose another .* -o"):
+        command(train, "dcn", "--data", data, "-o", target)
+    assert data.read_text() == "kept"
+
+
+@pytest.mark.parametrize("fetched", [False, True])
+def test_no_file_of_movielens_is_overwritten(fetched: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "dpiframe" / "ml-100k"
+    folder.mkdir(parents=True)
+    given = [] if fetched else ["--data", folder]
+    with pytest.raises(UsageError, match=r"ml-100k\.item: is the data itself"):
+        command(train, "din", "--format", "movielens", *given, "-o", folder / "ml-100k.item")
+    assert not list(folder.iterdir())
