@@ -61,7 +61,7 @@ def train(
 
     from .checkpoint import Checkpoint, save_checkpoint
     from .registry import create
-    from .training import score
+    from .training import check_both_classes, score
     from .training import train as fit
 
     console = Console()
@@ -79,6 +79,8 @@ def train(
         name, data, data_format, rows=rows, dim=dim, min_count=min_count, buckets=buckets, seed=seed, console=console
     )
     training, validation, test = dataset.split(0.8, 0.1, 0.1)
+    # Before training, which would be lost.
+    check_both_classes(test, "test")
     torch.manual_seed(seed)
     network = create(name, dataset.schema, **({"tasks": dataset.tasks} if name == "mmoe" else {}))
     result = fit(

@@ -36,6 +36,20 @@ class TrainResult:
     stopped: str
 
 
+def check_both_classes(data: Dataset, use: str) -> None:
+    """Raises ValueError where a task has clicks only or non-clicks only, which no AUC can be taken on.
+
+    Args:
+        data: the rows.
+        use: what they are for, as the message says it: "validation" or "test".
+    """
+    if any(labels.min() == labels.max() for labels in data.labels.T):
+        raise ValueError(
+            f"the {use} rows are all clicks or all non-clicks, so that AUC is undefined; give more rows, "
+            "and shuffle them where they are sorted by label"
+        )
+
+
 def predict(model: CTRModel, data: Dataset, batch_size: int = 4096) -> np.ndarray:
     """Probabilities for all rows, float32 [N, T], in evaluation mode."""
     was_training = model.training
@@ -99,10 +113,7 @@ def train(
         raise ValueError("batch size, epochs and evaluations per epoch must be at least 1")
     if seconds is not None and not seconds > 0:
         raise ValueError("seconds must be more than 0")
-    if any(labels.min() == labels.max() for labels in validation.labels.T):
-        raise ValueError(
-            "the validation rows are all clicks or all non-clicks, so that AUC is undefined; give more rows"
-        )
+    check_both_classes(validation, "validation")
     torch.manual_seed(seed)
     shuffle = np.random.default_rng(seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)

@@ -109,3 +109,19 @@ def test_no_file_of_movielens_is_overwritten(fetched: bool, tmp_path: Path, monk
     with pytest.raises(UsageError, match=r"ml-100k\.item: is the data itself"):
         command(train, "din", "--format", "movielens", *given, "-o", folder / "ml-100k.item")
     assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("same", "message"),
+    [(range(90, 100), "the test rows are all .*give more rows"), (range(80, 90), "the validation rows are all")],
+)
+def test_rows_of_one_class_are_refused_before_training(
+    same: range, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dpiframe.models.training._step", lambda *_: pytest.fail("it was trained"))
+    Path("clicks.csv").write_text(
+        "click,a\n" + "".join(f"{0 if row in same else row % 2},{row % 3}\n" for row in range(100))
+    )
+    with pytest.raises(ValueError, match=message):
+        command(train, "dcn", "--data", "clicks.csv", "--format", "avazu", "--dim", 2)
