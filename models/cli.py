@@ -70,6 +70,8 @@ def train(
         raise ValueError(f"unknown model {model!r}; choose one of {', '.join(names())}")
     if seconds is not None and not seconds > 0:
         raise ValueError(f"--seconds {seconds:g}: give more than 0")
+    if rows is not None and rows < 1:
+        raise ValueError(f"--rows {rows}: give 1 or more")
     target = output_path(output or f"{name}.pt")
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"the folder {target.parent} doesn't exist; make it first", str(target))

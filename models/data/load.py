@@ -41,7 +41,7 @@ def load(
         min_count: values seen less often share id 0.
         buckets: hash every field into so many ids instead of building vocabularies.
         encoder: encode as another file was, instead of building vocabularies or hashing.
-        max_rows: read no more rows.
+        max_rows: read no more rows; at least 1.
         chunk_rows: rows held as text at a time.
         progress: called after each chunk.
 
@@ -50,9 +50,11 @@ def load(
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: an unknown format, or a malformed file; names file and line.
+        ValueError: an unknown format, a row limit below 1, or a malformed file; names file and line.
     """
     file = Path(path)
+    if max_rows is not None and max_rows < 1:
+        raise ValueError(f"max_rows is {max_rows}; it must be at least 1")
     if format_name not in FORMATS:
         raise ValueError(f"unknown format {format_name!r}; choose one of {', '.join(FORMATS)}")
 

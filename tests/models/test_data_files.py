@@ -142,7 +142,15 @@ def test_a_header_alone_is_no_data(tmp_path: Path) -> None:
         load(tmp_path / "t.csv")
 
 
-@pytest.mark.parametrize(("arguments", "message"), [({"min_count": 0}, "minimum count"), ({"buckets": 1}, "2 buckets")])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"min_count": 0}, "minimum count"),
+        ({"buckets": 1}, "2 buckets"),
+        ({"max_rows": 0}, "max_rows is 0; it must be at least 1"),
+        ({"max_rows": -5}, "max_rows is -5; it must be at least 1"),
+    ],
+)
 def test_bad_encoding_arguments_are_errors(arguments: dict[str, int], message: str, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text(criteo_line() + "\n")
     with pytest.raises(ValueError, match=message):

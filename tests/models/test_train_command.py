@@ -62,6 +62,8 @@ def test_a_criteo_file_brings_its_encoder_along(sample: Callable[[str], Path], t
         (["dcn", "--seconds", "-1"], ValueError, "--seconds -1: give more than 0"),
         (["dcn", "--seconds", "0"], ValueError, "--seconds 0: give more than 0"),
         (["dcn", "--seconds", "nan"], ValueError, "--seconds nan: give more than 0"),
+        (["dcn", "--rows", "0"], ValueError, "--rows 0: give 1 or more"),
+        (["dcn", "--rows", "-5", "--format", "movielens"], ValueError, "--rows -5: give 1 or more"),
         (["dcn", "--rows", "5"], ValueError, "too few to split"),
     ],
 )
