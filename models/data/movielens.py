@@ -86,16 +86,16 @@ def read_movielens(folder: str | Path, *, dim: int = 16, history: int = 20) -> D
 
     Raises:
         FileNotFoundError: one of the files is missing.
-        ValueError: a malformed file; names file and line.
+        ValueError: a malformed file, or a rating of a user or film that isn't listed; names file and line.
     """
-    base = Path(folder)
-    ratings = _table(base / "ml-100k.inter")
-    users, items = _table(base / "ml-100k.user"), _table(base / "ml-100k.item")
-    order = np.argsort(ratings["timestamp"].astype(np.float64), kind="stable")
-    user_row, item_row = _match(users["user_id"]), _match(items["item_id"])
-    user = np.array([user_row[value] for value in ratings["user_id"][order]])
-    item = np.array([item_row[value] for value in ratings["item_id"][order]])
-    clicked = ratings["rating"][order].astype(np.float64) >= CLICK_RATING
+    inter_file, item_file, user_file = movielens_files(folder)
+    ratings = _table(inter_file, ("user_id", "item_id", "rating", "timestamp"))
+    users = _table(user_file, ("user_id", "age", "gender", "occupation", "zip_code"))
+    items = _table(item_file, ("item_id", "release_year", "class"))
+    order = np.argsort(_numbers(ratings["timestamp"], inter_file, "timestamp"), kind="stable")
+    clicked = _numbers(ratings["rating"], inter_file, "rating")[order] >= CLICK_RATING
+    user = _rows_of(ratings["user_id"], inter_file, "user_id", users["user_id"], user_file)[order]
+    item = _rows_of(ratings["item_id"], inter_file, "item_id", items["item_id"], item_file)[order]
 
     columns: dict[str, np.ndarray] = {}
     for name in ("user_id", "item_id", "age", "gender", "occupation", "zip_code", "release_year"):
@@ -117,24 +117,56 @@ def read_movielens(folder: str | Path, *, dim: int = 16, history: int = 20) -> D
     return Dataset(schema, ids, np.empty((len(ids), 0), np.float32), clicked.astype(np.float32)[:, None])
 
 
-def _table(path: Path) -> dict[str, np.ndarray]:
-    """A RecBole atomic file: a header of name:type, tab-separated."""
+def _table(path: Path, needed: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """A RecBole atomic file: a header of name:type, tab-separated.
+
+    Raises:
+        ValueError: the header lacks a column that is needed, or no row follows it; names file and line.
+    """
     names = [cell.partition(":")[0] for cell in first_cells(path)]
-    columns = [
-        np.concatenate(parts)
-        for parts in zip(
-            *(
-                [np.array(column) for column in chunk.columns]
-                for chunk in text_chunks(path, width=len(names), skip_header=True)
-            ),
-            strict=True,
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise ValueError(
+            f"{path}, line 1: no column {', '.join(missing)}; the first line must name the columns, "
+            f"tab-separated: {', '.join(needed)}"
         )
-    ]
-    return dict(zip(names, columns, strict=True))
+    chunks = list(text_chunks(path, width=len(names), skip_header=True))
+    if not chunks:
+        raise ValueError(f"{path}, line 2: no rows follow the header")
+    parts = zip(*([np.array(column) for column in chunk.columns] for chunk in chunks), strict=True)
+    return dict(zip(names, map(np.concatenate, parts), strict=True))
 
 
-def _match(values: np.ndarray) -> dict[str, int]:
-    return {value: row for row, value in enumerate(values)}
+def _line(row: int) -> int:
+    """The line of a table's row: the header is line 1, and each later line is one row."""
+    return row + 2
+
+
+def _numbers(cells: np.ndarray, path: Path, name: str) -> np.ndarray:
+    """A column as float64; float32 can't tell the seconds of a timestamp apart."""
+    numbers = np.empty(len(cells), np.float64)
+    for row, cell in enumerate(cells.tolist()):
+        try:
+            numbers[row] = float(cell)
+        except ValueError:
+            numbers[row] = np.nan
+        if not np.isfinite(numbers[row]):
+            raise ValueError(f"{path}, line {_line(row)}: {name} {cell!r} is no number")
+    return numbers
+
+
+def _rows_of(cells: np.ndarray, path: Path, name: str, listed: np.ndarray, listing: Path) -> np.ndarray:
+    """The row that lists each value, int64."""
+    rows: dict[str, int] = {}
+    for row, value in enumerate(listed.tolist()):
+        if rows.setdefault(value, row) != row:
+            raise ValueError(f"{listing}, line {_line(row)}: {name} {value!r} is in line {_line(rows[value])} already")
+    found = np.empty(len(cells), np.int64)
+    for row, value in enumerate(cells.tolist()):
+        if value not in rows:
+            raise ValueError(f"{path}, line {_line(row)}: {name} {value!r} is not in {listing.name}")
+        found[row] = rows[value]
+    return found
 
 
 def _genres(cells: np.ndarray) -> tuple[list[str], np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -75,6 +76,38 @@ def test_genres_are_multi_hot_and_tables_hold_every_film(folder: Path) -> None:
 def test_a_missing_file_is_named(folder: Path) -> None:
     (folder / "ml-100k.item").unlink()
     with pytest.raises(FileNotFoundError, match=r"ml-100k\.item"):
+        read_movielens(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        ("inter", "7\t1\t5\t10", "7\t99999\t5\t10", "line 3: item_id '99999' is not in ml-100k.item"),
+        ("inter", "7\t1\t5\t10", "99999\t1\t5\t10", "line 3: user_id '99999' is not in ml-100k.user"),
+        ("inter", "7\t1\t5\t10", "7\t1\tfive\t10", "line 3: rating 'five' is no number"),
+        ("inter", "7\t1\t5\t10", "7\t1\tnan\t10", "line 3: rating 'nan' is no number"),
+        ("inter", "7\t1\t5\t10", "7\t1\t5\t", "line 3: timestamp '' is no number"),
+        ("inter", "7\t1\t5\t10", "7\t1\t5", "line 3: 3 cells where 4 are expected"),
+        ("inter", "timestamp:float", "time:float", "line 1: no column timestamp; the first line must name"),
+        ("user", "user_id:token", "7", "line 1: no column user_id"),
+        ("item", "class:token_seq", "genres:token_seq", "line 1: no column class"),
+        ("item", "2\tGoldenEye", "1\tGoldenEye", "line 3: item_id '1' is in line 2 already"),
+    ],
+)
+def test_a_malformed_file_names_its_line(name: str, old: str, new: str, message: str, folder: Path) -> None:
+    path = folder / f"ml-100k.{name}"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(ValueError, match=f"{re.escape(str(path))}, {re.escape(message)}"):
+        read_movielens(folder)
+
+
+@pytest.mark.parametrize("name", ["inter", "item", "user"])
+def test_a_header_alone_is_no_data(name: str, folder: Path) -> None:
+    path = folder / f"ml-100k.{name}"
+    path.write_text(path.read_text().splitlines()[0] + "\n")
+    with pytest.raises(ValueError, match=rf"ml-100k\.{name}, line 2: no rows"):
         read_movielens(folder)
 
 
