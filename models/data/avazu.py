@@ -11,6 +11,8 @@ import numpy as np
 from .text import CHUNK_ROWS, ByteProgress, RawRows, first_cells, text_chunks
 
 _LABELS = ("click", "label")
+# Made of `hour`, beside `hour` itself.
+_DERIVED = ("weekday", "weekend")
 
 
 def avazu_rows(path: Path, *, chunk_rows: int = CHUNK_ROWS, progress: ByteProgress | None = None) -> Iterator[RawRows]:
@@ -26,7 +28,8 @@ def avazu_rows(path: Path, *, chunk_rows: int = CHUNK_ROWS, progress: ByteProgre
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: no such header, or a cell of the wrong kind; names file and line.
+        ValueError: no such header, a column named as a field made of `hour`, or a cell of the wrong kind; names file
+            and line.
     """
     header = first_cells(path)
     label = next((header.index(name) for name in _LABELS if name in header), None)
@@ -34,6 +37,11 @@ def avazu_rows(path: Path, *, chunk_rows: int = CHUNK_ROWS, progress: ByteProgre
         raise ValueError(f"{path}: the first line names no column 'click' or 'label'")
     if len(set(header)) != len(header):
         raise ValueError(f"{path}: the first line names a column twice")
+    # One of two fields of a name would be lost.
+    if "hour" in header and (taken := [name for name in _DERIVED if name in header]):
+        raise ValueError(
+            f"{path}, line 1: column {taken[0]!r} has the name of a field that is made of 'hour'; rename or remove it"
+        )
     for chunk in text_chunks(path, width=len(header), skip_header=True, chunk_rows=chunk_rows, progress=progress):
         categories: dict[str, Sequence[str]] = {}
         for index, name in enumerate(header):

@@ -134,7 +134,8 @@ def _delimiter(line: bytes) -> str:
 
 def _cells(path: Path, number: int, line: bytes, delimiter: str) -> list[str]:
     try:
-        return line.decode().rstrip("\r\n").split(delimiter)
+        # Some programs begin a file with a byte order mark, which is no part of its first cell.
+        return line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n").split(delimiter)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}, line {number}: not UTF-8 text; unpack the file first if it is compressed") from error
 

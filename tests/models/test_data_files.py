@@ -183,3 +183,29 @@ def test_avazu_needs_a_header(header: str, message: str, tmp_path: Path) -> None
     (tmp_path / "train").write_text(header + "1,2,3\n")
     with pytest.raises(ValueError, match=message):
         list(avazu_rows(tmp_path / "train"))
+
+
+@pytest.mark.parametrize("name", ["weekday", "weekend"])
+@pytest.mark.parametrize("header", ["click,hour,{}\n", "click,{},hour\n"])
+def test_a_column_named_as_one_made_of_hour_is_refused(header: str, name: str, tmp_path: Path) -> None:
+    path = tmp_path / "train"
+    path.write_text(header.format(name) + "1,14102100,14102100\n")
+    with pytest.raises(
+        ValueError, match=f"train, line 1: column '{name}' has the name of .*'hour'; rename or remove it"
+    ):
+        list(avazu_rows(path))
+    # Without an hour nothing is made of it.
+    path.write_text(f"click,{name}\n1,5\n")
+    (rows,) = avazu_rows(path)
+    assert rows.categories == {name: ("5",)}
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_cell(tmp_path: Path) -> None:
+    path = tmp_path / "train"
+    path.write_text("click,a\n1,x\n", encoding="utf-8-sig")
+    (rows,) = avazu_rows(path)
+    assert rows.categories == {"a": ("x",)}
+    path.write_text(",".join(["label", *DENSE, *SPARSE]) + "\n" + criteo_line(delimiter=",") + "\n", "utf-8-sig")
+    assert len(next(criteo_rows(path)).labels) == 1
+    path.write_text(criteo_line() + "\n", "utf-8-sig")
+    np.testing.assert_array_equal(next(criteo_rows(path)).labels, [1])
