@@ -9,13 +9,13 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from dpiframe.graph_passes.list_columns import Lengths, Offsets
+from dpiframe.graph_passes.list_columns import Column, Lengths, Offsets
 from dpiframe.input_specs import InputSpec, Sizes
 
 Array = npt.NDArray[np.generic]
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-ColumnRanges = Sequence[range | Offsets | Lengths | None]
+ColumnRanges = Sequence[Column]
 Feeds = dict[str, Array]
 
 BATCHES = (1, 7, 64)
@@ -168,7 +168,7 @@ class CaseMaker:
         return sum(prod(self.sizes.shape(spec, batch)) for spec in self.specs if spec.name == name)
 
 
-def _spread(ranges: ColumnRanges, columns: int) -> list[range | Offsets | Lengths | None]:
+def _spread(ranges: ColumnRanges, columns: int) -> list[Column]:
     """One range a column: a list that is shorter (dynamic columns) repeats."""
     return [ranges[i % len(ranges)] for i in range(columns)] if ranges else [None] * columns
 

@@ -38,6 +38,11 @@ def check_place(target: Path, *, option: str = "-o") -> None:
         raise UsageError(f"{target}: is no regular file but a device, pipe or socket; name another with {option}")
 
 
+def is_same_file(target: Path, file: Path) -> bool:
+    """Whether two paths are one file, by symbolic and hard links too. A file that doesn't exist is none."""
+    return target.exists() and file.exists() and target.samefile(file)
+
+
 def check_target(source: Path, target: Path, data: list[Path]) -> None:
     """Raise UsageError where writing `target` would harm the input or its external data, or can't work.
 
@@ -45,7 +50,7 @@ def check_target(source: Path, target: Path, data: list[Path]) -> None:
     """
     check_place(target)
     for file in (source, *data):
-        if target.exists() and target.samefile(file):
+        if is_same_file(target, file):
             kind = "the input itself" if file == source else "the model's external data"
             raise UsageError(f"{target}: is {kind}, which is never overwritten; choose another output with -o")
 

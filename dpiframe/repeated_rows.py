@@ -26,16 +26,15 @@ def repeated_rows(given: Feeds, batch: int, maker: CaseMaker) -> Feeds:
     axes = {spec.name: maker.sizes.batch_axis(spec) for spec in maker.specs}
     for name, values in given.items():
         if values.ndim and name not in in_lists:
-            feeds[name] = np.take(values, np.arange(batch) % values.shape[axes[name]], axis=axes[name])
+            feeds[name] = _repeated(values, batch, axes[name])
     for holder, column, found in columns:
         if lists.count(found.into) > 1 or isinstance(_spec(found.into, maker).shape[0], int):
             continue
         length, held = len(given[found.into]), given[holder]
         if isinstance(found, Lengths):
-            places = np.arange(held.size).reshape(held.shape)
-            taken = np.take(places, np.arange(batch) % held.shape[axes[holder]], axis=axes[holder])
             ends = np.cumsum(held)
-            elements, _ = _bags(np.append(0, ends[:-1]), ends, taken.ravel(), length)
+            taken = _repeated(np.arange(held.size).reshape(held.shape), batch, axes[holder]).ravel()
+            elements, _ = _bags(np.append(0, ends[:-1]), ends, taken, length)
         else:
             offsets = _column(held, axes[holder], column)
             begins, ends = (offsets[:-1], offsets[1:]) if found.closed else (offsets, np.append(offsets[1:], length))
@@ -45,6 +44,10 @@ def repeated_rows(given: Feeds, batch: int, maker: CaseMaker) -> Feeds:
             _column(feeds[holder], axes[holder], column)[...] = starts if found.closed else starts[:-1]
         feeds.update({one: given[one][elements] for one in as_long[found.into]})
     return feeds
+
+
+def _repeated(values: Array, batch: int, axis: int) -> Array:
+    return np.take(values, np.arange(batch) % values.shape[axis], axis=axis)
 
 
 def _list_columns(maker: CaseMaker) -> Iterator[tuple[str, int, Offsets | Lengths]]:
@@ -72,7 +75,7 @@ def _column(values: Array, axis: int, column: int) -> Array:
     return np.asarray(columns[tuple(int(index) for index in np.unravel_index(column, columns.shape[:-1]))])
 
 
-def _bags(begins: Array, ends: Array, taken: Integers, length: int) -> tuple[Integers, Integers]:
+def _bags(begins: Array, ends: Array, taken: Array, length: int) -> tuple[Integers, Integers]:
     """Positions in the list of the taken bags' elements, one bag after the other, and how many each has."""
     bags = [np.arange(*slice(int(begins[i]), int(ends[i])).indices(length)) for i in taken]
     sizes = np.array([len(bag) for bag in bags], np.int64)

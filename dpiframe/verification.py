@@ -177,10 +177,7 @@ class Verifier:
             self._progress("verifying", f"{FORMS[form]}: {case.name}", i, len(cases))
             outcome = self.compare(form, case)
             if not isinstance(outcome, float):
-                found = outcome if isinstance(outcome, Difference) else None
-                self.result.mismatch = Mismatch(
-                    case, form, str(outcome), rounding=bool(found and found.rounding), nan=bool(found and found.nan)
-                )
+                self.result.mismatch = Mismatch(case, form, outcome)
                 return False
             if form == "fused":
                 self.result.cases.append(CaseResult(case.name, largest_difference=outcome))

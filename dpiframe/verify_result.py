@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from dpiframe.compare import Difference
 from dpiframe.inputs import Case
 from dpiframe.latency import Latency
 
@@ -23,14 +24,22 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first case whose answers differ. form: whether the library's kernels ran, or the bodies. rounding: by so
-    little that it may be rounding. nan: by a NaN where the original has none."""
+    """The first case whose answers differ. form: whether the library's kernels ran, or the bodies. what: the
+    difference, or why there is nothing to compare."""
 
     case: Case
     form: Form
-    what: str
-    rounding: bool = False
-    nan: bool = False
+    what: Difference | str
+
+    @property
+    def rounding(self) -> bool:
+        """By so little that it may be rounding."""
+        return isinstance(self.what, Difference) and self.what.rounding
+
+    @property
+    def nan(self) -> bool:
+        """By a NaN where the original has none."""
+        return isinstance(self.what, Difference) and self.what.nan
 
     def __str__(self) -> str:
         return f"case '{self.case.name}', {FORMS[self.form]}: {self.what}"

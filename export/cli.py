@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from ..models.cli import require_torch
-from ..output_file import output_path
+from ..output_file import is_same_file, output_path
 
 if TYPE_CHECKING:
     from torch import nn
@@ -63,8 +63,7 @@ def export(
 
     module, examples, default = _load(source, inputs)
     target = output_path(output or default)
-    place = Path(source.rpartition(":")[0] or source)
-    if target.exists() and place.exists() and target.samefile(place):
+    if is_same_file(target, Path(source.rpartition(":")[0] or source)):
         raise ValueError(f"{target}: is the input itself; name another file with -o")
     input_names, output_names = None, None
     if isinstance(module, CTRModel):

@@ -10,12 +10,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..compare import FLOAT16_BOUND
 from .arguments import Arguments
 from .errors import ExportError, one_line
 
 TOLERANCE = 1e-5
-# Outputs of float16, which keep 11 bits.
-HALF_TOLERANCE = 2e-3
 # Batch sizes besides the example's own: the smallest, an odd and a larger one.
 BATCHES = (1, 7, 64)
 
@@ -97,7 +96,7 @@ def _difference(expected: Sequence[np.ndarray], actual: Sequence[np.ndarray], ro
         same = (left == right) | (np.isnan(left) & np.isnan(right))
         with np.errstate(invalid="ignore"):
             error = float(np.where(same, 0.0, np.abs(left - right)).max())
-        tolerance = HALF_TOLERANCE if want.dtype == np.float16 else TOLERANCE
+        tolerance = FLOAT16_BOUND if want.dtype == np.float16 else TOLERANCE
         bound = tolerance * max(1.0, float(np.abs(left[np.isfinite(left)]).max(initial=0.0)))
         if not error <= bound:
             raise ExportError(

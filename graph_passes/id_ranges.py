@@ -11,7 +11,7 @@ import onnx_graphsurgeon as gs
 from dpiframe.graph_passes.canonicalize import Canonicalize
 from dpiframe.graph_passes.graphs import is_standard
 from dpiframe.graph_passes.inline import inline_lookup_functions, inline_our_functions
-from dpiframe.graph_passes.list_columns import Lengths, Offsets
+from dpiframe.graph_passes.list_columns import Column, Lengths, Offsets
 from dpiframe.graph_passes.lookups.interpret import Interpreter
 from dpiframe.graph_passes.lookups.symbols import Atoms, Bagged, Id, TableRow, Test, source_value
 from dpiframe.graph_passes.workbench import Workbench
@@ -20,7 +20,7 @@ _UNBOUNDED = 1 << 31
 # From an input that holds offsets or lengths to the offsets that a lookup sees: what moves numbers, or adds them up.
 _MOVES = ("Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Slice", "Concat", "CumSum")
 
-Ranges = dict[str, list[range | Offsets | Lengths | None]]
+Ranges = dict[str, list[Column]]
 _Ranges = dict[str, list[range | None]]
 
 
@@ -125,9 +125,7 @@ def _longer(a: range, b: range) -> range:
     return range(max(a.stop, b.stop))
 
 
-def _merge(
-    ids: list[range | None] | None, lengths: list[range | None] | None
-) -> list[range | Offsets | Lengths | None]:
+def _merge(ids: list[range | None] | None, lengths: list[range | None] | None) -> list[Column]:
     """Ids where there are any: a mask of ids compares them with numbers, too."""
     if ids is None or lengths is None:
         return [*(ids or lengths or [])]

@@ -18,3 +18,7 @@ class Lengths:
     """How many ids each bag has, of the list, the input `into`: all of its ids, in the order of all elements."""
 
     into: str
+
+
+Column = range | Offsets | Lengths | None
+"""What a column of an input holds: ids, of which these are valid, places in a list or numbers of its ids, or else."""

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from ..errors import UsageError
-from ..output_file import check_place, output_path
+from ..output_file import check_place, is_same_file, output_path
 from .registry import names
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def check_data_kept(target: Path, data: Path | None, data_format: Format | None)
         files = movielens_files(data)
     for file in files:
         # The paths are compared too: MovieLens may not have been fetched yet.
-        if target.resolve() == file.resolve() or (target.exists() and file.exists() and target.samefile(file)):
+        if target.resolve() == file.resolve() or is_same_file(target, file):
             raise UsageError(f"{target}: is the data itself, which is never overwritten; choose another output with -o")
 
 
