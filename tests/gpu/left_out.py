@@ -28,6 +28,9 @@ UNDER_ANY: dict[str, str | dict[str, str]] = {
 # Racecheck sees the shared memory of one launch at a time.
 ORDER_OF_LAUNCHES = "is of the order of launches, whose kernels other tests run"
 UNDER_RACECHECK: dict[str, str | dict[str, str]] = {
+    "test_bags.py": {
+        "test_many_ids_of_a_bag_are_counted_exactly": "is a bag of 2^24 ids, which one block fills, for minutes",
+    },
     "test_captured_branches.py": ORDER_OF_LAUNCHES,
     "test_cuda_graph.py": ORDER_OF_LAUNCHES,
     "test_elementwise_order.py": ORDER_OF_LAUNCHES,
@@ -38,6 +41,9 @@ UNDER_RACECHECK: dict[str, str | dict[str, str]] = {
     },
     "test_elementwise_sizes.py": {
         "test_more_than_2_31_elements": "takes minutes, for kernels that smaller tests run too",
+    },
+    "test_gemm_kernels.py": {
+        "test_sizes_of_models": "takes minutes, for kernels that smaller tests run too",
     },
     "test_gemm_many_tiles.py": {
         "test_more_tiles_than_multiprocessors": "takes ten minutes, and does little that the others don't",

@@ -55,7 +55,7 @@ checked() {  # TOOL PART: the tests that a file lists
 sanitizer() {  # TOOL: a checker makes a process wait for itself most of the time, so several parts of the tests run at once
   local at_once=$(($(nproc) * 3 / 4)) parts=$build/parts ids
   rm -rf "$parts" "$logs/$1"-*.log && mkdir "$parts"
-  ids=$(tests tests/gpu --collect-only --disable-warnings | grep ::)
+  ids=$(DPIFRAME_SANITIZER=$1 tests tests/gpu --collect-only --disable-warnings | grep ::)
   [ -n "$ids" ] || { echo 'no tests were found' >"$logs/$1.log"; return 1; }
   awk -v parts="$parts" -v n=$((($(wc -l <<<"$ids") + 31) / 32)) '{print > (parts "/" NR % n)}' <<<"$ids"
   find "$parts" -type f | sort -V | xargs -P "$at_once" -I {} bash -c 'checked "$0" "$1" || echo "part ${1##*/} (status $?)"' "$1" {} >"$logs/$1.log"

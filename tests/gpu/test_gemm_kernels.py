@@ -93,7 +93,9 @@ def test_sizes_of_models(m: int, n: int, k: int) -> None:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32"])
-@pytest.mark.parametrize(("m", "n", "k"), [(300, 256, 1000), (4096, 256, 624), (2048, 624, 624)])
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(200, 100, 300)] if CHECKED else [(300, 256, 1000), (4096, 256, 624), (2048, 624, 624)]
+)
 def test_results_are_the_same_from_run_to_run(m: int, n: int, k: int, precision: str) -> None:
     """Copies that arrive in another order than they were started, and warps that are late, must change nothing."""
     program = CudaGemmProgram(gemm.random_case(m, n, k, precision=precision))

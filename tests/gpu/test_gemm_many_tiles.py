@@ -1,7 +1,7 @@
 """Hazard: what a block kept of one tile reaches another. Blocks go on from tile to tile, and fetch for the next early.
 
-On four multiprocessors a block has ten tiles and more, so that all memory for tiles' vectors is used again; with K of
-one chunk as soon as can be.
+On four multiprocessors a block has ten tiles and more (under a checker six), so that all memory for tiles' vectors is
+used again; with K of one chunk as soon as can be.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import pytest
 
 from tests.custom_ops import gemm
 from tests.gpu import test_gemm_special_values
-from tests.gpu.device import DeviceArray
+from tests.gpu.device import CHECKED, DeviceArray
 from tests.gpu.gemm import CudaGemmProgram
 from tests.gpu.test_gemm_kernels import check
 
-ROWS = 1300
+ROWS = 700 if CHECKED else 1300
 FEW = 4
 VECTORS = ["add vector 2", "mul vector 3", "add vector 4"]
 

@@ -106,7 +106,6 @@ __device__ __forceinline__ void CopyTiles(const GemmArguments& arguments, TilesS
         }
         if (last) {
           WaitForEarlierKernels();
-          FenceBeforeCopies();  // threads have read this place; the stages are read by tensor cores alone
           kept.Copy(KeptAt<Tile>(ring, buffer), full);
         }
         if (++stage == Tile::kStages) stage = 0, parity ^= 1;
@@ -271,6 +270,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) TilesGemm(const __grid_cons
     const KeptColumns kept{reinterpret_cast<const float*>(ring_memory + KeptAt<Tile>(0, buffer)), Tile::kColumns,
                            run.first, kept_vectors};
     FinishRows<Tile::kColumns>(arguments, first_row, run, notes, sums, kept, lane);
+    FenceBeforeCopies();  // these reads, from the copy that fills the place again
     if (++buffer > Tile::kStages) buffer = 0;
   }
 }
