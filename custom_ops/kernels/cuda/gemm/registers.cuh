@@ -34,7 +34,7 @@ template <int kColumns>
 __device__ __forceinline__ void FinishRows(const GemmArguments& arguments, int64_t first_row, const RunColumns& run,
                                            const WarpNotes& notes, float (&sums)[kColumns / 2], const KeptColumns& kept,
                                            int lane) {
-  constexpr int kTogether = kColumns / 8 % 8 == 0 ? 8 : 10;
+  constexpr int kTogether = kColumns / 8 % 8 == 0 ? 8 : kColumns / 8 % 10 == 0 ? 10 : 4;
   static_assert(kColumns / 8 % kTogether == 0);
   if (first_row >= arguments.m) return;
   if (NeedsExactProducts(notes)) {

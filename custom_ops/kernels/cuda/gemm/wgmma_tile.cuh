@@ -13,6 +13,8 @@
 
 namespace dpiframe::cuda {
 
+constexpr int kWorkersBarrier = 1;  // of the hardware's: where the threads that multiply wait for each other
+
 // A block computes a tile of 64 * kRowGroups rows by kColumns columns. With several kSlices, warpgroups share the rows
 // and take turns at the chunks, so that one splits while another multiplies. With kBlocks, as many blocks, a cluster,
 // share a tile, each with a part of K: for products that would give too few blocks to fill the GPU. kProducts: 3 with
