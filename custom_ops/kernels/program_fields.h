@@ -69,6 +69,20 @@ class ProgramReader {
     if (word != expected) Fail("is \"" + std::string(word) + "\" where \"" + std::string(expected) + "\" was expected");
   }
 
+  // Moves to the next line, and past the keyword that it begins with.
+  void NextLineOf(const char* keyword) {
+    NextLine(keyword);
+    Literal(keyword);
+  }
+
+  // The first line of a program: its kind, and the only version of its format that there is.
+  void Format(const char* kind) {
+    NextLine((std::string(kind) + " 1").c_str());
+    Literal(kind);
+    if (Integer("format version", 0, INT64_MAX) != 1) Fail("is a format that this library does not know: it knows 1");
+    EndLine();
+  }
+
   int64_t Integer(const char* what, int64_t low, int64_t high) { return ToInteger(Word(what), low, high); }
 
   int64_t ToInteger(std::string_view text, int64_t low = INT64_MIN, int64_t high = INT64_MAX) {

@@ -10,25 +10,6 @@ namespace {
 constexpr int64_t kShortLoop = 64;
 constexpr int64_t kLargestSpread = int64_t{1} << 14;
 
-// Results that a half holds if the operands are such.
-bool GivesHalves(ElementwiseOp op) {
-  switch (op) {
-    case ElementwiseOp::kMinimum:
-    case ElementwiseOp::kMaximum:
-    case ElementwiseOp::kWhere:
-    case ElementwiseOp::kNeg:
-    case ElementwiseOp::kAbs:
-    case ElementwiseOp::kSign:
-    case ElementwiseOp::kFloor:
-    case ElementwiseOp::kCeil:
-    case ElementwiseOp::kRound:
-    case ElementwiseOp::kRelu:
-      return true;
-    default:
-      return false;
-  }
-}
-
 double CostOf(const ElementwiseValue& value) {
   if (value.kind != ValueKind::kOperator) return 0.1;
   switch (value.op) {
@@ -97,7 +78,7 @@ void ElementwiseBuilder::BuildOperator(int value) {
   }
   // There is no leaf for a condition that is one element along the inner axis.
   EmitElementwise(value, operands, made.op == ElementwiseOp::kWhere ? 1 : 0);
-  if (made.type == ScalarType::kFloat16 && !GivesHalves(made.op)) EmitRound(value);
+  if (made.type == ScalarType::kFloat16 && !KeepsHalves(made.op)) EmitRound(value);
 }
 
 void ElementwiseBuilder::BuildCast(int value) { EmitElementwise(value, Value(value).operands, 1); }

@@ -80,21 +80,14 @@ class Parser {
 
  private:
   void ParseHead() {
-    reader_.NextLine("elementwise 1");
-    reader_.Literal("elementwise");
-    if (reader_.Integer("format version", 0, INT64_MAX) != 1) {
-      reader_.Fail("is a format that this library does not know: it knows 1");
-    }
-    reader_.EndLine();
-    reader_.NextLine("rows");
-    reader_.Literal("rows");
+    reader_.Format("elementwise");
+    reader_.NextLineOf("rows");
     program_.row_axes = static_cast<int>(reader_.Integer("row axes", 1, 2));
     reader_.EndLine();
   }
 
   void ParseInput() {
-    reader_.NextLine("input");
-    reader_.Literal("input");
+    reader_.NextLineOf("input");
     ElementwiseValue value{};
     value.kind = ValueKind::kInput;
     value.type = ParseType();
@@ -339,8 +332,7 @@ class Parser {
   }
 
   void ParseOutput() {
-    reader_.NextLine("output");
-    reader_.Literal("output");
+    reader_.NextLineOf("output");
     const int output = reader_.Index("value", program_.values.size());
     const uint32_t row_axes = program_.values[static_cast<size_t>(output)].row_axes;
     for (int axis = 0; axis < program_.row_axes; ++axis) {

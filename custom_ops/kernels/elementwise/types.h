@@ -32,4 +32,23 @@ enum class ElementwiseOp {
 #undef DPIFRAME_OPERATOR
 };
 
+// Whether the result of an operator on halves is a half without being rounded.
+constexpr bool KeepsHalves(ElementwiseOp op) {
+  switch (op) {
+    case ElementwiseOp::kWhere:
+    case ElementwiseOp::kMinimum:
+    case ElementwiseOp::kMaximum:
+    case ElementwiseOp::kNeg:
+    case ElementwiseOp::kAbs:
+    case ElementwiseOp::kSign:
+    case ElementwiseOp::kFloor:
+    case ElementwiseOp::kCeil:
+    case ElementwiseOp::kRound:
+    case ElementwiseOp::kRelu:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace dpiframe

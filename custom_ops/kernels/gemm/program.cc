@@ -66,32 +66,23 @@ class GemmParser {
 
  private:
   void ParseHead() {
-    reader_.NextLine("gemm 1");
-    reader_.Literal("gemm");
-    if (reader_.Integer("format version", 0, INT64_MAX) != 1) {
-      reader_.Fail("is a format that this library does not know: it knows 1");
-    }
-    reader_.EndLine();
-    reader_.NextLine("precision");
-    reader_.Literal("precision");
+    reader_.Format("gemm");
+    reader_.NextLineOf("precision");
     program_.precision = ToPrecision(reader_.Word("precision"));
     reader_.EndLine();
-    reader_.NextLine("weight");
-    reader_.Literal("weight");
+    reader_.NextLineOf("weight");
     const std::string_view layout = reader_.Word("layout");
     if (layout != "nk" && layout != "kn") {
       reader_.Fail("is \"" + std::string(layout) + "\": nk or kn was expected");
     }
     program_.transposed = layout == "kn";
     reader_.EndLine();
-    reader_.NextLine("size");
-    reader_.Literal("size");
+    reader_.NextLineOf("size");
     program_.k = reader_.Integer("K", 1, kMaxSize);
     program_.n = reader_.Integer("N", 1, kMaxSize);
     reader_.EndLine();
     if (reader_.NextLineIs("left")) {
-      reader_.NextLine("left");
-      reader_.Literal("left");
+      reader_.NextLineOf("left");
       program_.left_axes = static_cast<int>(reader_.Integer("axes of A", 1, kMaxLeftAxes));
       reader_.EndLine();
     }
@@ -104,8 +95,7 @@ class GemmParser {
   }
 
   void ParseRuns() {
-    reader_.NextLine("runs");
-    reader_.Literal("runs");
+    reader_.NextLineOf("runs");
     program_.row = reader_.Integer("values of a row", program_.k, kMaxSize);
     do {
       if (program_.begins.size() == kMaxRuns) reader_.Fail("is a run too many: there may be 128");
@@ -125,8 +115,7 @@ class GemmParser {
   }
 
   void ParseStep() {
-    reader_.NextLine("step");
-    reader_.Literal("step");
+    reader_.NextLineOf("step");
     const std::string_view name = reader_.Word("operation");
     if (program_.steps.size() == kMaxSteps) reader_.Fail("is a step too many: there may be 16");
     GemmProgramStep step{ToOperation(name)};

@@ -30,18 +30,11 @@ class ProgramParser {
 
  private:
   void ParseHead() {
-    reader_.NextLine("lookup 1");
-    reader_.Literal("lookup");
-    if (reader_.Integer("format version", 0, INT64_MAX) != 1) {
-      reader_.Fail("is a format that this library does not know: it knows 1");
-    }
-    reader_.EndLine();
-    reader_.NextLine("rows");
-    reader_.Literal("rows");
+    reader_.Format("lookup");
+    reader_.NextLineOf("rows");
     program_.row_axes = static_cast<int>(reader_.Integer("row axes", 1, 2));
     reader_.EndLine();
-    reader_.NextLine("bad");
-    reader_.Literal("bad");
+    reader_.NextLineOf("bad");
     const std::string_view policy = reader_.Word("policy");
     if (policy == "error") {
       program_.bad = BadIdPolicy::kError;
@@ -56,8 +49,7 @@ class ProgramParser {
   }
 
   void ParseSource() {
-    reader_.NextLine("source");
-    reader_.Literal("source");
+    reader_.NextLineOf("source");
     ProgramSource source{};
     const std::string_view columns = reader_.Word("columns");
     source.columns = columns == "*" ? kStar : reader_.ToInteger(columns, 1, kMaxSize);
@@ -91,8 +83,7 @@ class ProgramParser {
   }
 
   void ParseTable() {
-    reader_.NextLine("table");
-    reader_.Literal("table");
+    reader_.NextLineOf("table");
     ProgramTable table{};
     table.rows = reader_.Integer("V", 1, kMaxSize);
     table.dim = reader_.Integer("D", 1, kMaxSize);
@@ -102,8 +93,7 @@ class ProgramParser {
   }
 
   void ParseOutput() {
-    reader_.NextLine("output");
-    reader_.Literal("output");
+    reader_.NextLineOf("output");
     ProgramOutput output{{}, 1};
     while (!reader_.LineDone()) {
       const int64_t size = reader_.Integer("trailing shape", 1, kMaxSize);
@@ -181,8 +171,7 @@ class ProgramParser {
     if (block->op == PoolOp::kSum && block->x != 0) reader_.Fail("must be 0 for sum");
     reader_.EndLine();
     for (int64_t i = 0; i < count; ++i) {
-      reader_.NextLine("term");
-      reader_.Literal("term");
+      reader_.NextLineOf("term");
       ProgramTerm term = ParseRow(block->width);
       term.weight = ParseWeight(term.id);
       reader_.EndLine();

@@ -17,13 +17,11 @@ class RegionParser {
   explicit RegionParser(std::string_view text) : reader_(text) {}
 
   RegionProgram Parse() {
-    Header("region");
-    reader_.Integer("format version", 1, 1);
-    reader_.EndLine();
-    Header("inputs");
+    reader_.Format("region");
+    reader_.NextLineOf("inputs");
     program_.inputs = static_cast<int>(reader_.Integer("number of inputs", 0, kMaxInputs));
     reader_.EndLine();
-    Header("streams");
+    reader_.NextLineOf("streams");
     program_.streams = static_cast<int>(reader_.Integer("number of streams", 1, kMaxStreams));
     reader_.EndLine();
     made_.assign(static_cast<size_t>(program_.inputs), true);
@@ -37,13 +35,8 @@ class RegionParser {
   }
 
  private:
-  void Header(const char* keyword) {
-    reader_.NextLine(keyword);
-    reader_.Literal(keyword);
-  }
-
   void ParseNode() {
-    Header("node");
+    reader_.NextLineOf("node");
     RegionNode node;
     node.op = std::string(reader_.Word("op"));
     node.stream = static_cast<int>(reader_.Integer("stream", 0, program_.streams - 1));
@@ -55,7 +48,7 @@ class RegionParser {
     }
     while (!reader_.LineDone()) node.results.push_back(New(reader_.Word("result")));
     if (node.results.empty()) reader_.Fail("a node makes nothing");
-    Header("name");
+    reader_.NextLineOf("name");
     node.name = std::string(reader_.Rest("name"));
     while (reader_.NextLineStartsWith(kIndent)) {
       reader_.NextLine("the node's program");
@@ -65,7 +58,7 @@ class RegionParser {
   }
 
   void ParseOutput() {
-    Header("output");
+    reader_.NextLineOf("output");
     const std::string_view word = reader_.Word("value");
     const int value = Made(word);
     std::vector<int>& outputs = program_.outputs;

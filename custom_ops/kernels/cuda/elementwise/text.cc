@@ -109,22 +109,4 @@ std::string OperatorDefinition(ElementwiseOp op) {
          OperatorName(op) + "(" + parameters + ") {\n  return " + spelling.code + ";\n}\n";
 }
 
-bool KeepsHalves(ElementwiseOp op) {
-  switch (op) {
-    case ElementwiseOp::kWhere:
-    case ElementwiseOp::kMinimum:
-    case ElementwiseOp::kMaximum:
-    case ElementwiseOp::kNeg:
-    case ElementwiseOp::kAbs:
-    case ElementwiseOp::kSign:
-    case ElementwiseOp::kFloor:
-    case ElementwiseOp::kCeil:
-    case ElementwiseOp::kRound:
-    case ElementwiseOp::kRelu:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace dpiframe::cuda

@@ -47,7 +47,4 @@ std::string RuleName(ReduceOp op);
 std::string OperatorName(ElementwiseOp op);
 std::string OperatorDefinition(ElementwiseOp op);
 
-// Whether the result of an operator on halves is a half without being rounded.
-bool KeepsHalves(ElementwiseOp op);
-
 }  // namespace dpiframe::cuda
