@@ -19,6 +19,21 @@ TOLERANCE = 1e-5
 BATCHES = (1, 7, 64)
 
 
+def array_of(tensor: torch.Tensor, what: str) -> np.ndarray:
+    """A tensor's values.
+
+    Raises:
+        ExportError: it is of a type that NumPy lacks, and can't be compared.
+    """
+    try:
+        return tensor.detach().cpu().numpy()
+    except TypeError:
+        kind = str(tensor.dtype).removeprefix("torch.")
+        raise ExportError(
+            f"{what} is of type {kind}, which NumPy lacks, and can't be compared; cast it in a wrapping module"
+        ) from None
+
+
 def compare(module: nn.Module, arguments: Arguments, path: Path) -> tuple[float, tuple[int, ...]] | None:
     """Runs both at several batch sizes on the example's rows.
 
@@ -56,8 +71,8 @@ def compare(module: nn.Module, arguments: Arguments, path: Path) -> tuple[float,
             if rows == arguments.rows:
                 raise ExportError(f"the model itself fails when it is run again: {one_line(str(error))}") from error
             continue  # Other batches are only more evidence.
-        expected = [_array(value, f"output {index}") for index, value in enumerate(outputs)]
-        feed = {name: _array(leaf, f"input {name!r}") for name, leaf in zip(arguments.names, leaves, strict=True)}
+        expected = [array_of(value, f"output {index}") for index, value in enumerate(outputs)]
+        feed = {name: array_of(leaf, f"input {name!r}") for name, leaf in zip(arguments.names, leaves, strict=True)}
         try:
             actual = session.run(None, {name: feed[name] for name in names})
         except Exception as error:
@@ -68,16 +83,6 @@ def compare(module: nn.Module, arguments: Arguments, path: Path) -> tuple[float,
         worst = max(worst, _difference(expected, actual, rows, arguments.rows))
         compared.append(rows)
     return worst, tuple(compared)
-
-
-def _array(tensor: torch.Tensor, what: str) -> np.ndarray:
-    try:
-        return tensor.detach().cpu().numpy()
-    except TypeError:
-        kind = str(tensor.dtype).removeprefix("torch.")
-        raise ExportError(
-            f"{what} is of type {kind}, which NumPy lacks, and can't be compared; cast it in a wrapping module"
-        ) from None
 
 
 def _difference(expected: Sequence[np.ndarray], actual: Sequence[np.ndarray], rows: int, example: int) -> float:

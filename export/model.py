@@ -128,7 +128,7 @@ def export_model(
                 )
             except Exception as error:
                 raise explain(error, exporter) from error
-            model = finish(staged.path, external_data=external)
+            model = finish(staged.path, arguments, external_data=external)
             compared = compare(flat, arguments, staged.path)
             data = staged.path.with_name(f"{target.name}.data")
             has_data = data.exists()

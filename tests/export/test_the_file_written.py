@@ -57,6 +57,35 @@ def test_an_ordinary_export(exporter: Exporter, tmp_path: Path, capfd: pytest.Ca
     np.testing.assert_allclose(run(tmp_path / "m.onnx", 33), module(*toys.example(33)).detach().numpy(), atol=1e-6)
 
 
+class UsesTwoOfFour(nn.Module):
+    def forward(self, flag: torch.Tensor, ids: torch.Tensor, note: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
+        return dense + ids.float()
+
+
+@BOTH
+def test_an_input_without_use_stays_in_its_place(exporter: Exporter, tmp_path: Path) -> None:
+    """Whoever feeds the file feeds what the module takes, whichever exporter wrote it."""
+    example = {
+        "flag": torch.zeros(4, dtype=torch.bool),
+        "ids": torch.ones(4, 3, dtype=torch.int32),
+        "note": torch.zeros(4, 2, 5, dtype=torch.float16),
+        "dense": torch.rand(4, 3),
+    }
+    result = export_model(UsesTwoOfFour(), example, tmp_path / "m.onnx", exporter=exporter)
+    assert result.inputs == tuple(example)
+    assert result.batches == (4, 1, 7, 64)
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    types = [(value.name, value.type, value.shape) for value in session.get_inputs()]
+    assert types == [
+        ("flag", "tensor(bool)", ["batch"]),
+        ("ids", "tensor(int32)", ["batch", 3]),
+        ("note", "tensor(float16)", ["batch", 2, 5]),
+        ("dense", "tensor(float)", ["batch", 3]),
+    ]
+    (answer,) = session.run(None, {name: value.numpy() for name, value in example.items()})
+    np.testing.assert_array_equal(answer, example["dense"].numpy() + 1)
+
+
 @BOTH
 def test_large_weights_lie_in_one_file_beside_it(
     exporter: Exporter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
