@@ -68,10 +68,14 @@ def train(
     name = model.lower()
     if name not in names():
         raise ValueError(f"unknown model {model!r}; choose one of {', '.join(names())}")
-    if seconds is not None and not seconds > 0:
-        raise ValueError(f"--seconds {seconds:g}: give more than 0")
-    if rows is not None and rows < 1:
-        raise ValueError(f"--rows {rows}: give 1 or more")
+    for option, number in {"--seconds": seconds, "--learning-rate": learning_rate}.items():
+        if number is not None and not number > 0:
+            raise ValueError(f"{option} {number:g}: give more than 0")
+    for option, count in {"--rows": rows, "--epochs": epochs, "--batch-size": batch_size}.items():
+        if count is not None and count < 1:
+            raise ValueError(f"{option} {count}: give 1 or more")
+    if not 0 <= seed < 1 << 32:
+        raise ValueError(f"--seed {seed}: give 0 to {(1 << 32) - 1}")
     target = output_path(output or f"{name}.pt")
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"the folder {target.parent} doesn't exist; make it first", str(target))
