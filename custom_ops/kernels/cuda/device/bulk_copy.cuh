@@ -35,8 +35,8 @@ __device__ __forceinline__ void WaitFor(uint32_t barrier, uint32_t parity) {
       : "memory");
 }
 
-// Orders what threads have read and written in shared memory, and a barrier has told of, before this thread's copies to
-// it, which take another way there (PTX: another proxy).
+// Orders what this thread has read and written in shared memory before bulk copies to it, which take another way there
+// (PTX: another proxy): before it arrives at the barrier that whoever starts them waits for.
 __device__ __forceinline__ void FenceBeforeCopies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Copies to shared memory; the barrier hears of it.

@@ -43,6 +43,7 @@ __device__ __forceinline__ void FinishHalves(const GemmArguments& arguments, con
                                              const float (&sums)[Tile::kColumns / 2]) {
   static_assert(Tile::kSlices == 2 && Tile::kRowGroups == 1 && Tile::kBlocks == 1);
   constexpr int kHalf = Tile::kColumns / 2;
+  static_assert(32 * kHalf / 2 * 4 <= RowRing<Tile::kRowBuffers>::kBytes);
   const int warp = threadIdx.x / 32 % 4;
   const auto handed_over = [&](int by) {
     return reinterpret_cast<float4*>(rings + (4 * by + warp) * Tile::kRowRingBytes / (4 * Tile::kGroups));

@@ -13,7 +13,7 @@
 
 namespace dpiframe::cuda {
 
-constexpr int kWorkersBarrier = 1;  // of the hardware's: where the threads that multiply wait for each other
+constexpr int kWorkersBarrier = 1;  // of the hardware's: where the threads that multiply wait before a tile's end
 
 // A block computes a tile of 64 * kRowGroups rows by kColumns columns. With several kSlices, warpgroups share the rows
 // and take turns at the chunks, so that one splits while another multiplies. With kBlocks, as many blocks, a cluster,
@@ -42,7 +42,7 @@ struct WgmmaTile {
   static constexpr int kTurnAfter = kProducts == 1 ? 2 : kSeparate ? 6 : 8;
 
   // Shared memory: a ring of stages, each with a chunk of the weight's columns and, if they are split, of A's rows.
-  // Then rings of the warps for A's rows that are not. Afterwards the sums.
+  // Then rings of the warps for A's rows that are not. Afterwards the sums that others need.
   static constexpr int kParts = kProducts == 3 ? 2 : 1;
   static constexpr int kPartBytes = kColumns * kPartRowBytes;
   static constexpr int kColumnBytes = kParts * kPartBytes;
@@ -64,7 +64,7 @@ struct WgmmaTile {
                 kSharedBytes <= 226 * 1024);
   static_assert(!kPresplit || kSlices == 1);
 
-  // Registers of a thread: what is left when the copying threads have given theirs away.
+  // Registers of a thread in TilesGemm: what is left when the copying threads have given theirs away.
   static constexpr int kCopierRegisters = kPresplit ? 40 : 24;
   static constexpr int kAtMost = (65536 - 128 * kCopierRegisters) / kWorkers / 8 * 8;
   static constexpr int kWorkerRegisters = kAtMost > 240 ? 240 : kAtMost;
