@@ -217,6 +217,46 @@ def test_inputs_that_contradict_the_program_fail_the_run() -> None:
     made.run(None, {"ids": np.zeros((3, 2, 1), np.int64)})
 
 
+SECOND = "table 10 2\noutput 3\nrow 0 0 2 0 0:0 0\ncopy 0 2 1 1 0\n"
+STAR = "table 10 2\noutput 2\npool 0 0 2 sum 1 0\nterm 0 0:* 0 col 1 *\n"
+BAG = "table 10 2\noutput 3\nbag 0 0 2 sum 0 0 1:* 0 one 0:0 none\ncopy 0 2 1 2 0\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "shapes", "wrong", "message"),
+    [
+        (f"rows 1\nbad error\nsource 1 row\nsource 1 row\n{SECOND}", [(6,), (6, 1)], (1, 6), "begin with .*, [6]"),
+        (f"rows 2\nbad error\nsource 1 row\nsource 1 row\n{SECOND}", [(4, 6), (4, 6)], (6, 4), "begin with .*, [4, 6]"),
+        (f"rows 2\nbad error\nsource 1 row\nsource 1 row\n{SECOND}", [(4, 6), (4, 6)], (24,), "begin with .*, [4, 6]"),
+        (f"rows 1\nbad error\nsource * row\nsource * row\n{STAR}", [(4, 6), (4, 6)], (6, 4), "begin with .*, [4]"),
+        (f"rows 1\nbad error\nsource 1 row\nsource 1 column\n{SECOND}", [(6,), (1, 6)], (6, 1), "end with .*, [6]"),
+        (
+            f"rows 1\nbad error\nsource 1 bounds\nsource * list\nsource 1 row\n{BAG}",
+            [(4,), (9,), (3, 1)],
+            (1, 3),
+            "[3]",
+        ),
+    ],
+)
+def test_as_many_elements_in_other_rows_fail_the_run(
+    program: str, shapes: list[tuple[int, ...]], wrong: tuple[int, ...], message: str
+) -> None:
+    """A transposed input has every element, each in another row: an answer would be a wrong one."""
+    floats = "col 1" in program or "copy" in program
+    names = [f"s{i}" for i in range(len(shapes))]
+    last = len(shapes) - 1
+    types = {name: "float32" if floats and i == last else "int64" for i, name in enumerate(names)}
+    sources: dict[str, tuple[str, models.Shape]] = {name: (type, None) for name, type in types.items()}
+    table = np.arange(20, dtype=np.float32).reshape(10, 2)
+    made = session(models.lookup_model(f"lookup 1\n{program}", sources, {"table": table}))
+    feeds = {name: np.ones(shape, types[name]) for name, shape in zip(names, shapes, strict=True)}
+    made.run(None, feeds)
+    feeds[names[last]] = np.ones(wrong, types[names[last]])
+    pattern = f"input '{names[last]}' has shape {list(wrong)}, which should .*{message}"
+    with pytest.raises(Exception, match=pattern.replace("[", r"\[").replace("]", r"\]")):
+        made.run(None, feeds)
+
+
 def test_types_that_the_kernel_lacks_are_named() -> None:
     model = models.lookup_model(ONE, {"ids": ("float16", ["B", 2])}, tables(), outputs=2)
     with pytest.raises(Exception, match=r"input 'ids' is float16, but is read as ids"):

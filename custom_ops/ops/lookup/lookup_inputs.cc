@@ -48,6 +48,7 @@ void LookupInputs::ReadSources(NodeCall* from, int64_t* row_axes, Call* call) co
     const NodeTensor source = Input(from, i);
     if (i == 0) call->rows = ReadRowAxes(source.shape, row_axes);
     call->columns[i] = ReadColumns(i, source.shape.elements, call->rows);
+    CheckRows(i, source.shape, row_axes);
     call->sources[i] = source.data;
   }
   for (const auto& [source, weights] : plan_->equal_columns()) {
@@ -77,6 +78,24 @@ int64_t LookupInputs::ReadRowAxes(const TensorShape& shape, int64_t* row_axes) c
     rows *= row_axes[i];
   }
   return rows;
+}
+
+// As many elements are not enough: rows of [4, 6] are not those of [6, 4].
+void LookupInputs::CheckRows(size_t source, const TensorShape& shape, const int64_t* row_axes) const {
+  const Layout layout = node_.program().sources[source].layout;
+  if (layout == Layout::kList) return;
+  const size_t axes = static_cast<size_t>(node_.program().row_axes);
+  bool same = shape.rank >= axes && shape.rank <= TensorShape::kMaxRank;
+  if (same && layout == Layout::kRow) {
+    same = std::equal(row_axes, row_axes + axes, shape.sizes);
+  } else if (same) {
+    const int64_t last = shape.sizes[shape.rank - 1];
+    same = row_axes[0] == (layout == Layout::kBounds ? std::max<int64_t>(0, last - 1) : last);
+  }
+  if (same) return;
+  const char* const where = layout == Layout::kRow ? "begin" : "end";
+  node_.FailAtInput(source, "has shape " + ShapeText(shape) + ", which should " + where + " with the node's rows, " +
+                                ShapeText(row_axes, axes) + (layout == Layout::kBounds ? ", and one more" : ""));
 }
 
 int64_t LookupInputs::ReadColumns(size_t source, size_t element_count, int64_t rows) const {

@@ -47,6 +47,7 @@ class LookupInputs {
   NodeTensor Input(NodeCall* from, size_t index) const;
   void ReadSources(NodeCall* from, int64_t* row_axes, Call* call) const;
   int64_t ReadRowAxes(const TensorShape& shape, int64_t* row_axes) const;
+  void CheckRows(size_t source, const TensorShape& shape, const int64_t* row_axes) const;
   int64_t ReadColumns(size_t source, size_t elements, int64_t rows) const;
   void ReadTables(NodeCall* from, Call* call) const;
   void MakeOutputs(NodeCall* to, const int64_t* row_axes, Call* call) const;
