@@ -50,38 +50,52 @@ def library_path() -> Path:
 
 
 @functools.cache
-def _library() -> ctypes.CDLL:
+def _library(path: str) -> ctypes.CDLL:
     # ONNX Runtime may have loaded it already: the same file is the same library, with the same counts.
-    library = ctypes.CDLL(str(library_path()))
+    library = ctypes.CDLL(path)
     library.dpiframe_version.restype = ctypes.c_char_p
     library.dpiframe_bad_ids_json.restype = ctypes.c_size_t
     library.dpiframe_bad_ids_json.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
-    library.dpiframe_bad_ids_reset.restype = None
+    library.dpiframe_bad_ids_reset.restype = ctypes.c_int
     library.dpiframe_bad_ids_reset.argtypes = [ctypes.c_char_p]
     return library
 
 
 def version() -> str:
     """The version of the library, as ``"0.1.0"``."""
-    text: bytes = _library().dpiframe_version()
+    text: bytes = _library(str(library_path())).dpiframe_version()
     return text.decode()
 
 
-def bad_id_counts(tag: str) -> list[BadIdCount]:
+def bad_id_counts(tag: str, library: str | None = None) -> list[BadIdCount]:
     """Ids outside their tables so far, without the lookups that met none.
 
     Args:
         tag: the session's config entry ``"dpiframe.session"``. Sessions made with the same options share it.
+        library: its entry ``"dpiframe.library"``, the file that the session has loaded; by default `library_path()`.
+
+    Raises:
+        LookupError: the library has given no session this tag.
+        OSError: the library can't be loaded.
     """
+    path = library or str(library_path())
     size = 1 << 12
     while True:
         buffer = ctypes.create_string_buffer(size)
-        needed = _library().dpiframe_bad_ids_json(tag.encode(), buffer, size)
+        needed = _library(path).dpiframe_bad_ids_json(tag.encode(), buffer, size)
+        if needed == 0:
+            raise _unknown(tag, path)
         if needed <= size:
             return [BadIdCount(**entry) for entry in json.loads(buffer.value)]
         size = needed
 
 
-def reset_bad_id_counts(tag: str) -> None:
-    """Sets the counts of the sessions with this tag to 0."""
-    _library().dpiframe_bad_ids_reset(tag.encode())
+def reset_bad_id_counts(tag: str, library: str | None = None) -> None:
+    """Sets the counts of the sessions with this tag to 0; arguments and errors are those of `bad_id_counts`."""
+    path = library or str(library_path())
+    if not _library(path).dpiframe_bad_ids_reset(tag.encode()):
+        raise _unknown(tag, path)
+
+
+def _unknown(tag: str, path: str) -> LookupError:
+    return LookupError(f"{path} has given no session the tag {tag!r}; has the file been replaced since it was loaded?")

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     )
     from dpiframe.graph_passes.model_io import ModelError
     from dpiframe.optimizer import OptimizeResult, optimize
-    from dpiframe.sessions import InferenceSession, bad_ids, library_path, raise_on_bad_ids, session_options
+    from dpiframe.sessions import (
+        InferenceSession,
+        bad_ids,
+        library_path,
+        raise_on_bad_ids,
+        reset_bad_ids,
+        session_options,
+    )
     from dpiframe.tuner import TuneResult, tune
     from dpiframe.verification import verify
     from dpiframe.verify_result import VerifyResult
@@ -41,6 +48,7 @@ _HOMES = {
     "library_path": "sessions",
     "optimize": "optimizer",
     "raise_on_bad_ids": "sessions",
+    "reset_bad_ids": "sessions",
     "session_options": "sessions",
     "tune": "tuner",
     "verify": "verification",
@@ -61,6 +69,7 @@ __all__ = [
     "library_path",
     "optimize",
     "raise_on_bad_ids",
+    "reset_bad_ids",
     "session_options",
     "tune",
     "verify",

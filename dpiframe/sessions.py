@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 from dpiframe.errors import BadIdsError, MissingDependencyError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import onnxruntime
 
     from dpiframe.custom_ops import BadIdCount
 
-# The library writes this entry into the options it is registered on.
+# The library writes these entries into the options it is registered on.
 _TAG = "dpiframe.session"
+_LIBRARY = "dpiframe.library"
 
 
 def require_onnxruntime() -> None:
@@ -81,19 +83,42 @@ def bad_ids(session: onnxruntime.InferenceSession) -> list[BadIdCount]:
     """How often each lookup of a session met an id outside its table, by node and field; lookups without any are left
     out.
 
-    Counted since the session was made, together with other sessions made from the same options object. Ids count under
-    every policy; under "error", a CPU session also fails the run. Raises UsageError for a session without the library.
+    Counted since the session was made or its counts were reset, together with other sessions made from the same options
+    object. Ids count under every policy; under "error", a CPU session also fails the run. Raises UsageError for a
+    session without the library.
     """
     from dpiframe.custom_ops import bad_id_counts
 
+    with _counts_of(session) as (tag, library):
+        return bad_id_counts(tag, library)
+
+
+def reset_bad_ids(session: onnxruntime.InferenceSession) -> None:
+    """Set the counts of `bad_ids` to 0. Raises UsageError for a session without the library."""
+    from dpiframe.custom_ops import reset_bad_id_counts
+
+    with _counts_of(session) as (tag, library):
+        reset_bad_id_counts(tag, library)
+
+
+@contextmanager
+def _counts_of(session: onnxruntime.InferenceSession) -> Iterator[tuple[str, str | None]]:
+    tag = _entry(session, _TAG)
+    if tag is None:
+        raise UsageError("the session was made without dpiframe's library; register it with dpiframe.session_options()")
     try:
-        tag = session.get_session_options().get_session_config_entry(_TAG)
+        yield tag, _entry(session, _LIBRARY)
+    except (LookupError, OSError) as error:
+        raise UsageError(f"the session's counts can't be read: {error}") from None
+
+
+def _entry(session: onnxruntime.InferenceSession, key: str) -> str | None:
+    try:
+        value: str = session.get_session_options().get_session_config_entry(key)
     except Exception:
         # ONNX Runtime raises a bare Exception or RuntimeError for an entry that isn't there, depending on its release.
-        raise UsageError(
-            "the session was made without dpiframe's library; register it with dpiframe.session_options()"
-        ) from None
-    return bad_id_counts(tag)
+        return None
+    return value
 
 
 def raise_on_bad_ids(session: onnxruntime.InferenceSession) -> None:

@@ -28,22 +28,11 @@ std::string Quoted(const std::string& text) {
 void BadIdRegistry::Add(NodeBadIds* node) {
   const std::lock_guard<std::mutex> lock(mutex_);
   nodes_.push_back(node);
-  used_ = true;
 }
 
 void BadIdRegistry::Remove(NodeBadIds* node) {
   const std::lock_guard<std::mutex> lock(mutex_);
   nodes_.erase(std::remove(nodes_.begin(), nodes_.end(), node), nodes_.end());
-}
-
-bool BadIdRegistry::Abandoned() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return used_ && nodes_.empty();
-}
-
-void BadIdRegistry::Reuse() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  used_ = false;
 }
 
 std::string BadIdRegistry::Json() const {

@@ -1,7 +1,9 @@
 // Counts of ids outside their tables, to be found by the session whose kernels count them.
 //
-// A kernel doesn't learn which session it belongs to. So each call of RegisterCustomOps gives its session options ops
-// of their own, which know a tag, and writes the tag into the options, where Python can read it back.
+// A kernel doesn't learn which session it belongs to. But ONNX Runtime asks the options' ops for their names, and makes
+// the kernels, on the thread that makes the session. So each call of RegisterCustomOps gives its session options an op
+// of their own, which no model has and which says, when it is asked, whose kernels are made next (register.cc); and it
+// writes a tag into the options, where Python can read it back.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +23,11 @@ class NodeBadIds {
   virtual void ResetCounts() = 0;
 };
 
-// The kernels that were made with one tag.
+// The kernels of the sessions of one tag.
 class BadIdRegistry {
  public:
   void Add(NodeBadIds* node);
   void Remove(NodeBadIds* node);
-
-  // Whether there were kernels and all are gone.
-  bool Abandoned() const;
-
-  // Makes an abandoned registry one that waits for its first kernel.
-  void Reuse();
 
   // A JSON list of {"node", "lookup", "count"}, without those that are 0.
   std::string Json() const;
@@ -40,7 +36,6 @@ class BadIdRegistry {
  private:
   mutable std::mutex mutex_;
   std::vector<NodeBadIds*> nodes_;
-  bool used_ = false;
 };
 
 }  // namespace dpiframe

@@ -1,10 +1,14 @@
 // The library's entry point: registers every op under every name of its pool.
+#include <dlfcn.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "bad_id_registry.h"
@@ -17,6 +21,7 @@ namespace {
 
 constexpr const char* kDomain = "dpiframe";
 constexpr const char* kTagEntry = "dpiframe.session";
+constexpr const char* kLibraryEntry = "dpiframe.library";
 
 const OpDefinition* const kOps[] = {
     &kFusedElementwiseCpu,  &kFusedGemmCpu,  &kFusedMultiGatherCpu,  &kParallelRegionCpu,
@@ -24,6 +29,16 @@ const OpDefinition* const kOps[] = {
     &kFusedElementwiseCuda, &kFusedGemmCuda, &kFusedMultiGatherCuda, &kParallelRegionCuda,
 #endif
 };
+
+// The file that this code lies in; empty where it can't be known, or is too long for an entry of session options.
+std::string LibraryPath() {
+  constexpr size_t kLongest = 1000;
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&RegisterCustomOps), &info) == 0 || info.dli_fname == nullptr) return "";
+  const std::unique_ptr<char, decltype(&std::free)> path(realpath(info.dli_fname, nullptr), &std::free);
+  if (path == nullptr || std::strlen(path.get()) > kLongest) return "";
+  return path.get();
+}
 
 bool SameProvider(const char* a, const char* b) {
   return a == b || (a != nullptr && b != nullptr && std::strcmp(a, b) == 0);
@@ -40,13 +55,22 @@ bool HasProvider(const OrtApi& api, const char* provider) {
   return found;
 }
 
-// An op under one name, for the sessions of one tag.
+// An op under one name. ONNX Runtime keeps pointers to it for as long as sessions and options live, and says nothing
+// when they go; so ops are never freed.
 struct RegisteredOp : OrtCustomOp {
   const OpDefinition* definition;
   const OrtApi* api;
-  BadIdRegistry* bad_ids;
   std::string registered_name;
 };
+
+// Of the session that this thread makes or has made last.
+thread_local BadIdRegistry* kernels_to_come = nullptr;
+
+// Where ONNX Runtime has made kernels on another thread than it promised, they count for nobody.
+BadIdRegistry* RegistryOfNewKernels() {
+  static BadIdRegistry* const nobodys = new BadIdRegistry();
+  return kernels_to_come != nullptr ? kernels_to_come : nobodys;
+}
 
 const RegisteredOp& Registered(const OrtCustomOp* op) { return *static_cast<const RegisteredOp*>(op); }
 
@@ -70,7 +94,8 @@ void FillCallbacks(RegisteredOp* op) {
   op->CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info, void** kernel) {
     return StatusOf(*api, [&] {
       const RegisteredOp& self = Registered(op);
-      *kernel = self.definition->create_kernel(OrtNodeInfo(*self.api, info, self.registered_name, self.bad_ids));
+      *kernel =
+          self.definition->create_kernel(OrtNodeInfo(*self.api, info, self.registered_name, RegistryOfNewKernels()));
     });
   };
   op->KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
@@ -90,67 +115,98 @@ void FillCallbacks(RegisteredOp* op) {
   };
 }
 
-// The ops that one call of RegisterCustomOps gave to session options. ONNX Runtime keeps pointers to them for as long
-// as sessions and options live, and says nothing when they go; so they are never freed, but used again once all the
-// kernels that came from them are gone.
-struct Registration {
-  std::string tag;
+// The ops of all session options of one ONNX Runtime.
+struct SharedOps {
   const OrtApi* api = nullptr;
   OrtCustomOpDomain* domain = nullptr;
-  BadIdRegistry bad_ids;
   std::deque<RegisteredOp> ops;  // a deque keeps its elements in place
 };
 
-struct Registrations {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<Registration>> all;
-
-  Registration* Find(const char* tag) {
-    for (const auto& registration : all) {
-      if (registration->tag == tag) return registration.get();
+std::unique_ptr<SharedOps> NewSharedOps(const OrtApi& api) {
+  auto shared = std::make_unique<SharedOps>();
+  shared->api = &api;
+  Check(api, api.CreateCustomOpDomain(kDomain, &shared->domain));
+  for (const OpDefinition* definition : kOps) {
+    if (!HasProvider(api, definition->provider)) continue;
+    for (int i = 0; i < definition->pool_size; ++i) {
+      RegisteredOp& op = shared->ops.emplace_back();
+      FillCallbacks(&op);
+      op.definition = definition;
+      op.api = &api;
+      op.registered_name = definition->name;
+      if (i > 0) op.registered_name += "_" + std::to_string(i);
+      Check(api, api.CustomOpDomain_Add(shared->domain, &op));
     }
-    return nullptr;
   }
+  return shared;
+}
+
+// What one call of RegisterCustomOps gave to session options, beside the shared ops. Never freed either: it is small.
+struct Registration : RegisteredOp {
+  OrtCustomOpDomain* domain = nullptr;
+  mutable BadIdRegistry bad_ids;  // ops are const to ONNX Runtime
+};
+
+std::unique_ptr<Registration> NewRegistration(const OrtApi& api) {
+  auto registration = std::make_unique<Registration>();
+  FillCallbacks(registration.get());
+  registration->definition = kOps[0];
+  registration->api = &api;
+  registration->GetName = [](const OrtCustomOp* op) -> const char* {
+    kernels_to_come = &static_cast<const Registration*>(op)->bad_ids;
+    return "Session";
+  };
+  Check(api, api.CreateCustomOpDomain(kTagEntry, &registration->domain));
+  Check(api, api.CustomOpDomain_Add(registration->domain, registration.get()));
+  return registration;
+}
+
+class Registrations {
+ public:
+  // Adds the shared ops and an op of their own to options, and says in them who counts for their sessions.
+  void Register(const OrtApi& api, OrtSessionOptions* options) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    OrtCustomOpDomain* const shared = SharedDomain(api);
+    const std::string tag = NextTag();
+    const Registration& registration = *all_.emplace(tag, NewRegistration(api)).first->second;
+    Check(api, api.AddSessionConfigEntry(options, kTagEntry, tag.c_str()));
+    if (const std::string path = LibraryPath(); !path.empty()) {
+      Check(api, api.AddSessionConfigEntry(options, kLibraryEntry, path.c_str()));
+    }
+    Check(api, api.AddCustomOpDomain(options, shared));
+    Check(api, api.AddCustomOpDomain(options, registration.domain));
+  }
+
+  // Null where this library has written no such tag.
+  BadIdRegistry* Find(const char* tag) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = all_.find(tag);
+    return found == all_.end() ? nullptr : &found->second->bad_ids;
+  }
+
+ private:
+  OrtCustomOpDomain* SharedDomain(const OrtApi& api) {
+    for (const auto& shared : shared_) {
+      if (shared->api == &api) return shared->domain;
+    }
+    shared_.push_back(NewSharedOps(api));
+    return shared_.back()->domain;
+  }
+
+  // A process may hold several copies of the library, whose tags must differ.
+  std::string NextTag() const {
+    return std::to_string(reinterpret_cast<uintptr_t>(this)) + "." + std::to_string(all_.size() + 1);
+  }
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<SharedOps>> shared_;
+  std::unordered_map<std::string, std::unique_ptr<Registration>> all_;  // by tag
 };
 
 // Never destroyed: kernels may outlive static objects.
 Registrations& AllRegistrations() {
   static Registrations* const registrations = new Registrations();
   return *registrations;
-}
-
-std::unique_ptr<Registration> NewRegistration(const OrtApi& api, size_t number) {
-  auto registration = std::make_unique<Registration>();
-  registration->tag = std::to_string(number);
-  registration->api = &api;
-  Check(api, api.CreateCustomOpDomain(kDomain, &registration->domain));
-  for (const OpDefinition* definition : kOps) {
-    if (!HasProvider(api, definition->provider)) continue;
-    for (int i = 0; i < definition->pool_size; ++i) {
-      RegisteredOp& op = registration->ops.emplace_back();
-      FillCallbacks(&op);
-      op.definition = definition;
-      op.api = &api;
-      op.bad_ids = &registration->bad_ids;
-      op.registered_name = definition->name;
-      if (i > 0) op.registered_name += "_" + std::to_string(i);
-      Check(api, api.CustomOpDomain_Add(registration->domain, &op));
-    }
-  }
-  return registration;
-}
-
-Registration* TakeRegistration(const OrtApi& api) {
-  Registrations& registrations = AllRegistrations();
-  const std::lock_guard<std::mutex> lock(registrations.mutex);
-  for (const auto& registration : registrations.all) {
-    if (registration->api == &api && registration->bad_ids.Abandoned()) {
-      registration->bad_ids.Reuse();
-      return registration.get();
-    }
-  }
-  registrations.all.push_back(NewRegistration(api, registrations.all.size() + 1));
-  return registrations.all.back().get();
 }
 
 }  // namespace
@@ -178,27 +234,24 @@ OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtA
     int registered = 0;
     Check(*api, api->HasSessionConfigEntry(options, kTagEntry, &registered));
     if (registered != 0) return;  // these options have the ops already
-    const Registration* registration = TakeRegistration(*api);
-    Check(*api, api->AddSessionConfigEntry(options, kTagEntry, registration->tag.c_str()));
-    Check(*api, api->AddCustomOpDomain(options, registration->domain));
+    AllRegistrations().Register(*api, options);
   });
 }
 
 const char* dpiframe_version() { return DPIFRAME_VERSION; }
 
 size_t dpiframe_bad_ids_json(const char* tag, char* buffer, size_t size) {
-  dpiframe::Registrations& registrations = dpiframe::AllRegistrations();
-  const std::lock_guard<std::mutex> lock(registrations.mutex);
-  const dpiframe::Registration* registration = registrations.Find(tag);
-  const std::string json = registration == nullptr ? "[]" : registration->bad_ids.Json();
+  const dpiframe::BadIdRegistry* const bad_ids = dpiframe::AllRegistrations().Find(tag);
+  if (bad_ids == nullptr) return 0;
+  const std::string json = bad_ids->Json();
   if (json.size() < size) std::memcpy(buffer, json.c_str(), json.size() + 1);
   return json.size() + 1;
 }
 
-void dpiframe_bad_ids_reset(const char* tag) {
-  dpiframe::Registrations& registrations = dpiframe::AllRegistrations();
-  const std::lock_guard<std::mutex> lock(registrations.mutex);
-  if (dpiframe::Registration* registration = registrations.Find(tag)) registration->bad_ids.Reset();
+int dpiframe_bad_ids_reset(const char* tag) {
+  dpiframe::BadIdRegistry* const bad_ids = dpiframe::AllRegistrations().Find(tag);
+  if (bad_ids != nullptr) bad_ids->Reset();
+  return bad_ids != nullptr ? 1 : 0;
 }
 
 }  // extern "C"

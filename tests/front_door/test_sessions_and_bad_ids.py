@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,8 @@ def test_ids_outside_are_counted_by_node_and_field(model_file: Path, policy: str
     assert len({count.node for count in counts}) == 1
     with pytest.raises(dpiframe.BadIdsError, match=r"^3 ids outside .*node '.+', ids\[0\] -> table_0: 2; "):
         dpiframe.raise_on_bad_ids(session)
+    dpiframe.reset_bad_ids(session)
+    dpiframe.raise_on_bad_ids(session)
 
 
 def test_sessions_count_for_themselves(model_file: Path) -> None:
@@ -79,5 +82,26 @@ def test_outside_ids_are_verified_where_a_policy_defines_them(model_file: Path, 
 
 def test_a_session_without_the_library_is_told_apart(model_file: Path) -> None:
     session = ort.InferenceSession(model_file, providers=CPU)
-    with pytest.raises(dpiframe.UsageError, match="made without dpiframe's library"):
-        dpiframe.bad_ids(session)
+    for function in (dpiframe.bad_ids, dpiframe.raise_on_bad_ids, dpiframe.reset_bad_ids):
+        with pytest.raises(dpiframe.UsageError, match="made without dpiframe's library"):
+            function(session)
+
+
+def test_a_copy_of_the_library_beside_the_model(model_file: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "libdpiframe_ops.so"
+    shutil.copy(dpiframe.library_path(), copy)
+    options = ort.SessionOptions()
+    options.register_custom_ops_library(str(copy))
+    path = optimized(model_file, "zero")
+    session = ort.InferenceSession(path, options, providers=CPU)
+    session.run(None, feeds([99, 0, 0]))
+    assert [count.count for count in dpiframe.bad_ids(session)] == [1]
+    dpiframe.reset_bad_ids(session)
+    assert dpiframe.bad_ids(session) == []
+    # Another file in its place is another library, which knows nothing of this session.
+    other = ort.SessionOptions()
+    other.register_custom_ops_library(dpiframe.library_path())
+    other.add_session_config_entry("dpiframe.session", options.get_session_config_entry("dpiframe.session"))
+    wrong = ort.InferenceSession(path, other, providers=CPU)
+    with pytest.raises(dpiframe.UsageError, match="has given no session the tag"):
+        dpiframe.bad_ids(wrong)
