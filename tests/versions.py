@@ -81,17 +81,29 @@ def branch(first: int) -> onnx.GraphProto:
 
 # What each version's interpreter runs: it has onnxruntime and numpy alone.
 CHILD = """
+import ctypes
+import json
 import sys
 
 import numpy as np
 import onnxruntime as ort
 
 library, path = sys.argv[1:]
-plain_options, options = ort.SessionOptions(), ort.SessionOptions()
-plain_options.log_severity_level = options.log_severity_level = 4
-options.register_custom_ops_library(library)
+plain_options = ort.SessionOptions()
+plain_options.log_severity_level = 4
 plain = ort.InferenceSession(path, plain_options, providers=["CPUExecutionProvider"])
+def with_library():
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.register_custom_ops_library(library)
+    return options
+
+
+# Options that make sessions in another order than they were made in.
+first, options, last = with_library(), with_library(), with_library()
+before = ort.InferenceSession(path, last, providers=["CPUExecutionProvider"])
 fused = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+after = ort.InferenceSession(path, first, providers=["CPUExecutionProvider"])
 random = np.random.default_rng(1)
 for rows in (0, 1, 3, 64, 3000):
     for length in (1, 7):
@@ -114,7 +126,15 @@ except Exception as error:
     # the lookup of the main graph, or the one in the branch: whichever runs first
     assert "ids[2] ->" in str(error) or "id_2 ->" in str(error), error
     assert "FusedMultiGather" in str(error) and "id 50" in str(error), error
-assert fused.get_session_options().get_session_config_entry("dpiframe.session")
+# Whose kernels are made is known by the order in which ONNX Runtime makes a session.
+counts = []
+for session in (before, fused, after):
+    tag = session.get_session_options().get_session_config_entry("dpiframe.session")
+    buffer = ctypes.create_string_buffer(1 << 14)
+    needed = ctypes.CDLL(library).dpiframe_bad_ids_json(tag.encode(), buffer, len(buffer))
+    assert 0 < needed <= len(buffer), needed
+    counts.append(json.loads(buffer.value))
+assert [bool(each) for each in counts] == [False, True, False], counts
 print(f"onnxruntime {ort.__version__}: the library's answers are the body's")
 """
 
