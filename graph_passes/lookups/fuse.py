@@ -15,7 +15,14 @@ from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_func
 from dpiframe.graph_passes.graphs import Node, node_label, replace_uses, set_producer, tidy, type_name, with_inner
 from dpiframe.graph_passes.lookups.assemble import Assembler, Assembly
 from dpiframe.graph_passes.lookups.body import MIN_OPSET, lookup_body
-from dpiframe.graph_passes.lookups.interpret import TABLE_TYPES, Interpreter, gathers_rows, is_lookup, is_table
+from dpiframe.graph_passes.lookups.interpret import (
+    TABLE_TYPES,
+    Interpreter,
+    gathers_rows,
+    is_lookup,
+    is_table,
+    quantized_table,
+)
 from dpiframe.graph_passes.lookups.joins import join_rows
 from dpiframe.graph_passes.lookups.program import STAR
 from dpiframe.graph_passes.lookups.symbols import MAX_ELEMENTS, Atom, Bagged, Pooled, TableRow, Value, source_value
@@ -292,7 +299,12 @@ def _refuse_unusual_tables(graph: gs.Graph, bench: Workbench, report: PassReport
         if not gathers_rows(node):
             continue
         table = node.inputs[0]
-        if is_table(table, bench) and table.dtype not in TABLE_TYPES:
+        if (quantized := quantized_table(node, bench)) is not None:
+            kind = type_name(quantized)
+            report.refuse(
+                node_label(node), f"its table is quantized to {kind}: optimize first, then quantize what is left"
+            )
+        elif is_table(table, bench) and table.dtype not in TABLE_TYPES:
             report.refuse(node_label(node), f"tables of type {type_name(table)} aren't supported")
 
 

@@ -50,17 +50,33 @@ def _may_look_up(node: gs.Node, bench: Workbench) -> bool:
         table = table.inputs[0].inputs[0]
     if table.inputs and table.inputs[0].op == "Constant":
         table = table.inputs[0].attrs.get("value", table)
-    return is_table(table, bench)
+    return is_table(table, bench) or quantized_table(node, bench) is not None
 
 
 def is_table(tensor: gs.Tensor, bench: Workbench) -> bool:
     """A constant (or overridable) 2-D tensor of floats of any width, stored in the file or beside it."""
-    if tensor.dtype is None or (not isinstance(tensor, gs.Constant) and tensor.name not in bench.overridable):
-        return False
-    shape = tensor.shape
     # types that NumPy lacks are numbers: bfloat16 and narrower
-    floating = isinstance(tensor.dtype, int) or np.dtype(tensor.dtype).kind == "f"
-    return floating and shape is not None and len(shape) == 2 and all(isinstance(d, int) for d in shape)
+    floating = isinstance(tensor.dtype, int) or (tensor.dtype is not None and np.dtype(tensor.dtype).kind == "f")
+    return floating and _is_stored_matrix(tensor, bench)
+
+
+def quantized_table(node: gs.Node, bench: Workbench) -> gs.Tensor | None:
+    """The table of 8-bit numbers that a lookup reads, which DequantizeLinear makes floats before it or behind it."""
+    if not gathers_rows(node):
+        return None
+    table = node.inputs[0]
+    if table.inputs and table.inputs[0].op == "DequantizeLinear":
+        table = table.inputs[0].inputs[0]
+    elif not any(reader.op == "DequantizeLinear" for reader in node.outputs[0].outputs):
+        return None
+    numbers = isinstance(table.dtype, int) or (table.dtype is not None and np.dtype(table.dtype).itemsize == 1)
+    return table if numbers and _is_stored_matrix(table, bench) else None
+
+
+def _is_stored_matrix(tensor: gs.Tensor, bench: Workbench) -> bool:
+    shape = tensor.shape
+    stored = isinstance(tensor, gs.Constant) or tensor.name in bench.overridable
+    return stored and shape is not None and len(shape) == 2 and all(isinstance(d, int) for d in shape)
 
 
 def is_float_table(tensor: gs.Tensor, bench: Workbench) -> bool:
