@@ -47,7 +47,7 @@ def bench(
     path: str | Path,
     *,
     provider: Provider = "auto",
-    precision: Precision = "fp32",
+    precision: Precision | None = None,
     batches: Sequence[int] = (),
     inputs: str | Path | None = None,
     custom_op_library: str | Path | None = None,

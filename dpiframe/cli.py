@@ -40,12 +40,12 @@ Provider = Annotated[
     Literal["auto", "cpu", "cuda"], typer.Option(help="What the result will run on; auto is what this machine has.")
 ]
 BadIds = Annotated[
-    Literal["error", "zero", "clamp"],
-    typer.Option(help="Ids outside their table: an error, a row of zeros, or the table's first or last row."),
+    Literal["error", "zero", "clamp"] | None,
+    typer.Option(help="Ids outside their table: an error (the default), a row of zeros, or the first or last row."),
 ]
 Precision = Annotated[
-    Literal["fp32", "tf32", "fp16"],
-    typer.Option(help="Matrix products on CUDA: as accurate as float32, or with 11 bits of each operand."),
+    Literal["fp32", "tf32", "fp16"] | None,
+    typer.Option(help="Matrix products on CUDA: as accurate as float32 (the default), or 11 bits of each operand."),
 ]
 Streams = Annotated[
     str, typer.Option(metavar="N|auto|off", help="CUDA streams that independent branches run on: at most N, or one.")
@@ -80,8 +80,8 @@ def optimize(
     model: Model,
     output: Output = None,
     provider: Provider = "auto",
-    bad_ids: BadIds = "error",
-    precision: Precision = "fp32",
+    bad_ids: BadIds = None,
+    precision: Precision = None,
     streams: Streams = "auto",
     order: Order = "breadth",
     without: Without = None,
@@ -202,7 +202,7 @@ def inspect(
 def bench(
     model: Model,
     provider: Provider = "auto",
-    precision: Precision = "fp32",
+    precision: Precision = None,
     batch: Annotated[
         list[int] | None,
         typer.Option("--batch", "-b", metavar="N", help="Rows a call; may be given several times. 1 to 2048 without."),

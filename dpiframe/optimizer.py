@@ -14,6 +14,7 @@ from dpiframe.child import Child
 from dpiframe.errors import DPIFrameError, UsageError, VerificationError
 from dpiframe.external_data import Mode, bring, files_to_bring
 from dpiframe.first_difference import first_difference
+from dpiframe.graph_passes.functions import count_ops
 from dpiframe.graph_passes.model_io import external_files, save
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.model_checks import checker_complaint
@@ -93,8 +94,8 @@ def optimize(
     output: str | Path | None = None,
     *,
     provider: Provider = "auto",
-    bad_ids: BadIds = "error",
-    precision: Precision = "fp32",
+    bad_ids: BadIds | None = None,
+    precision: Precision | None = None,
     streams: int | str = "auto",
     order: Order = "breadth",
     without: Sequence[str] = (),
@@ -106,20 +107,21 @@ def optimize(
     """Write an optimized form of an ONNX model, after showing that it gives the same answers.
 
     output: by default model.opt.onnx beside model.onnx. provider: what it will run on; "auto" is what this machine has.
-    bad_ids: what a lookup of an id outside its table does. precision: of matrix products on CUDA; "fp32" is no less
-    accurate than float32, "tf32" and "fp16" keep 11 bits of each operand. streams: on how many CUDA streams at most
-    independent branches run, from 1 ("off") to 32. order: how branches are launched, alternately or one after the
-    other. without: passes to leave out, of FUSIONS. inputs: an .npz file with an array for each input, to verify on
-    besides generated inputs. external_data: whether data files stay where they are, are copied or hard-linked to the
-    output's folder. custom_op_library: the library of a model's own operators. The input and its data are never written
-    to, and no output is left behind unless all went well.
+    bad_ids: what a lookup of an id outside its table does, "error" by default. precision: of matrix products on CUDA;
+    "fp32" (the default) is no less accurate than float32, "tf32" and "fp16" keep 11 bits of each operand. Of a model
+    that is optimized already both stay what they are, and asking for another is an error. streams: on how many CUDA
+    streams at most independent branches run, from 1 ("off") to 32. order: how branches are launched, alternately or one
+    after the other. without: passes to leave out, of FUSIONS. inputs: an .npz file with an array for each input, to
+    verify on besides generated inputs. external_data: whether data files stay where they are, are copied or hard-linked
+    to the output's folder. custom_op_library: the library of a model's own operators. The input and its data are never
+    written to, and no output is left behind unless all went well.
 
     Raises ModelError for a file that is no usable model, UsageError for arguments that can't be used, VerificationError
     where the result's answers differ or can't be compared, MissingDependencyError without onnxruntime.
     """
     check_choice("provider", provider, ("auto", "cpu", "cuda"))
-    check_choice("bad_ids", bad_ids, ("error", "zero", "clamp"))
-    check_choice("precision", precision, ("fp32", "tf32", "fp16"))
+    check_choice("bad_ids", bad_ids or "error", ("error", "zero", "clamp"))
+    check_choice("precision", precision or "fp32", ("fp32", "tf32", "fp16"))
     check_choice("order", order, ("breadth", "depth"))
     most_streams = stream_count(streams)
     if isinstance(without, str):
@@ -144,8 +146,8 @@ def optimize(
         runs_on: Literal["cpu", "cuda"] = "cuda" if verifier.cuda or provider == "cuda" else "cpu"
         options: Options = {
             "provider": runs_on,
-            "bad_ids": bad_ids,
-            "precision": precision,
+            "bad_ids": _kept(subject, "bad_ids", bad_ids, "FusedMultiGather") or "error",
+            "precision": _kept(subject, "precision", precision, "FusedGemm") or "fp32",
             "streams": most_streams,
             "launch_order": order,
             "passes": [kind for kind in pipeline.PASSES if kind.name not in without],
@@ -169,6 +171,18 @@ def optimize(
         with _writing(target):
             staged.publish(brought)
     return result
+
+
+def _kept(subject: Subject, setting: str, wanted: str | None, op: str) -> str | None:
+    """What is wanted, or else what the model has that nodes of this op were made with."""
+    there = subject.properties.get(f"dpiframe.{setting}") if op in count_ops(subject.model) else None
+    if wanted is not None and there is not None and wanted != there:
+        option = setting.replace("_", "-")
+        raise UsageError(
+            f"{subject.path}: is optimized already, with --{option} {there}, which can't be changed; optimize the "
+            f"original with --{option} {wanted}"
+        )
+    return wanted or there
 
 
 def _rewrite(
@@ -240,8 +254,11 @@ def _result(
         reports=list(rewritten.reports),
     )
     if not rewritten.fused:
-        is_done = any(entry.key == "dpiframe.version" for entry in subject.model.metadata_props)
-        what = "this model is already optimized" if is_done else "nothing in this model can be fused"
+        what = (
+            "this model is already optimized"
+            if "dpiframe.version" in subject.properties
+            else "nothing in this model can be fused"
+        )
         result.notes.append(f"{what}: the output is an unchanged copy")
     return result
 

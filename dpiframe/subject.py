@@ -52,7 +52,12 @@ class Subject:
     @property
     def precision(self) -> str:
         """That of products on CUDA, as `optimize` wrote it down."""
-        return next((p.value for p in self.model.metadata_props if p.key == "dpiframe.precision"), "fp32")
+        return self.properties.get("dpiframe.precision", "fp32")
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The model's metadata."""
+        return {entry.key: entry.value for entry in self.model.metadata_props}
 
     @property
     def computes_in_half(self) -> bool:
