@@ -9,6 +9,7 @@ from pathlib import Path
 import onnx
 import onnx.checker
 
+from dpiframe.graph_passes.functions import DOMAIN
 from dpiframe.graph_passes.model_io import ModelError, external_files, save
 
 # Domains whose operators ONNX Runtime has built in.
@@ -35,10 +36,11 @@ def require_known_operators(path: Path, model: onnx.ModelProto) -> None:
     for nodes in (model.graph.node, *(f.node for f in model.functions)):
         for node in _walk(nodes):
             if node.domain not in _KNOWN_DOMAINS and (node.domain, node.op_type) not in functions:
-                raise ModelError(
-                    f"{path}: operator {node.domain}::{node.op_type} is not ONNX Runtime's own; "
-                    "name its library with --custom-op-library FILE"
-                )
+                if node.domain == DOMAIN:
+                    remedy = "has lost its function body, as in a model that ONNX Runtime saved; take the file before"
+                else:
+                    remedy = "is not ONNX Runtime's own; name its library with --custom-op-library FILE"
+                raise ModelError(f"{path}: operator {node.domain}::{node.op_type} {remedy}")
 
 
 def checker_complaint(path: Path, model: onnx.ModelProto, folder: Path) -> str | None:

@@ -76,6 +76,14 @@ def unknown_operator(folder: Path) -> list[str]:
     return ["model.onnx"]
 
 
+def without_bodies(folder: Path) -> list[str]:
+    model = ctr_model()
+    model.graph.node.insert(0, helper.make_node("FusedMultiGather", ["ids"], ["rows"], domain="dpiframe"))
+    model.opset_import.append(helper.make_opsetid("dpiframe", 1))
+    onnx.save(model, folder / "model.onnx")
+    return ["model.onnx"]
+
+
 def with_model(*arguments: str) -> Setup:
     def setup(folder: Path) -> list[str]:
         onnx.save(ctr_model(), folder / "model.onnx")
@@ -114,6 +122,7 @@ ERRORS: list[tuple[str, int, Setup, str]] = [
         unknown_operator,
         "acme.ads::Hash is not ONNX Runtime's own; name its library with --custom-op-library",
     ),
+    ("no function bodies", 1, without_bodies, "dpiframe::FusedMultiGather has lost its function body"),
     ("no such library", 2, with_model("--custom-op-library", "none.so"), "--custom-op-library none.so: no such file"),
     ("not a library", 1, not_a_library, "ONNX Runtime can't load the model itself: "),
     ("no such inputs", 2, with_model("--inputs", "none.npz"), "--inputs none.npz: no such file"),
