@@ -1,9 +1,11 @@
-"""Hazard: the README's examples don't work as they stand."""
+"""Hazard: the examples of the README and of the page on serving don't work as they stand."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +19,7 @@ from onnx import numpy_helper, parser
 import dpiframe
 from dpiframe.custom_ops import library_path
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+ROOT = Path(__file__).resolve().parents[2]
 MODEL = """
 <ir_version: 10, opset_import: ["": 20]>
 model (int64[batch,2] ids) => (float[batch,6] joined) {
@@ -59,8 +61,8 @@ def model(tmp_path: Path) -> onnx.ModelProto:
     return built
 
 
-def example(language: str) -> str:
-    found = re.search(rf"```{language}\n(.*?)```", README.read_text(), re.DOTALL)
+def example(language: str, page: str = "README.md") -> str:
+    found = re.search(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert found is not None
     return found.group(1)
 
@@ -71,31 +73,57 @@ def test_python(model: onnx.ModelProto, tmp_path: Path) -> None:
     assert (result.stdout, result.returncode) == ("ids\n", 0), result.stderr
 
 
-def test_cpp(model: onnx.ModelProto, tmp_path: Path) -> None:
+def run_cpp(tmp_path: Path, *examples: str, program: str) -> str:
+    """What a program prints that is made of examples, their includes first, with the library beside it."""
     include = cpp_headers()
     runtime = next(Path(onnxruntime.__file__).parent.glob("capi/libonnxruntime.so.*"), None)
     if include is None or runtime is None:
         pytest.skip("needs ONNX Runtime's C++ headers and its shared library")
-    dpiframe.optimize(tmp_path / "model.onnx", provider="cpu")
-    (tmp_path / "libdpiframe_ops.so").symlink_to(library_path())
-    lines = example("cpp").splitlines()
+    shutil.copy(library_path(), tmp_path)
+    lines = "\n".join(examples).replace("/srv/models/", f"{tmp_path}/").splitlines()
     includes = "\n".join(line for line in lines if line.startswith("#include"))
-    body = "\n".join("  " + line.replace('"libdpiframe', '"./libdpiframe') for line in lines if "#include" not in line)
+    body = "\n".join("  " + line for line in lines if "#include" not in line)
     source = tmp_path / "use.cc"
-    source.write_text(PROGRAM.format(includes=includes, body=body))
+    source.write_text(program.format(includes=includes, body=body))
     # The headers are of an older version than the library may be; they ask for the interface of their own version.
-    build = ["g++", "-std=c++17", f"-I{include}", str(source), str(runtime), "-o", str(tmp_path / "use")]
+    build = ["g++", "-std=c++17", f"-I{include}", str(source), str(runtime), "-ldl", "-o", str(tmp_path / "use")]
     subprocess.run(build, check=True, capture_output=True, timeout=120)
-    environment = os.environ | {"LD_LIBRARY_PATH": str(runtime.parent)}
     (tmp_path / "libonnxruntime.so.1").symlink_to(runtime)
-    environment["LD_LIBRARY_PATH"] += f":{tmp_path}"
+    environment = os.environ | {"LD_LIBRARY_PATH": f"{runtime.parent}:{tmp_path}"}
     run = subprocess.run(
         [str(tmp_path / "use")], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_cpp(model: onnx.ModelProto, tmp_path: Path) -> None:
+    dpiframe.optimize(tmp_path / "model.onnx", provider="cpu")
+    printed = run_cpp(tmp_path, example("cpp"), program=PROGRAM)
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
     expected = session.run(None, {"ids": np.array([[1, 2], [0, 3]])})[0]
-    assert np.array_equal(np.array(run.stdout.split(), np.float32).reshape(2, 6), expected)
+    assert np.array_equal(np.array(printed.split(), np.float32).reshape(2, 6), expected)
+
+
+# Behind a run with an id outside its table: what is counted before a reset and behind it, and of a tag nobody gave.
+COUNTS = """
+  size = read(tag.c_str(), counts.data(), counts.size());
+  std::printf("%zu\\n%s\\n%d\\n", size, counts.c_str(), reset(tag.c_str()));
+  size = read(tag.c_str(), counts.data(), counts.size());
+  std::printf("%zu\\n%s\\n", size, counts.c_str());
+  std::printf("%zu\\n%d\\n", read("no tag", nullptr, 0), reset("no tag"));
+}}
+"""
+
+
+def test_counts_in_cpp(model: onnx.ModelProto, tmp_path: Path) -> None:
+    dpiframe.optimize(tmp_path / "model.onnx", provider="cpu", bad_ids="zero")
+    program = PROGRAM.replace("{{1, 2, 0, 3}}", "{{1, 2, 0, 7}}").rstrip().removesuffix("}}") + COUNTS
+    printed = run_cpp(tmp_path, example("cpp"), example("cpp", "docs/serving.md"), program=program).splitlines()
+    size, counts, *rest = printed[12:]
+    assert [(each["lookup"], each["count"]) for each in json.loads(counts)] == [("ids[1] -> items", 1)]
+    assert int(size) == len(counts) + 1
+    assert rest == ["1", "3", "[]", "0", "0"]
 
 
 def cpp_headers() -> Path | None:
