@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import onnx
 import onnx.checker
 
-from dpiframe.graph_passes.functions import DOMAIN
+from dpiframe.graph_passes.functions import DOMAIN, walk
 from dpiframe.graph_passes.model_io import ModelError, external_files, save
 
 # Domains whose operators ONNX Runtime has built in.
@@ -34,7 +33,7 @@ def require_known_operators(path: Path, model: onnx.ModelProto) -> None:
     """Raise ModelError for an operator whose domain isn't ONNX Runtime's and which no function in the model defines."""
     functions = {(f.domain, f.name) for f in model.functions}
     for nodes in (model.graph.node, *(f.node for f in model.functions)):
-        for node in _walk(nodes):
+        for node in walk(nodes):
             if node.domain not in _KNOWN_DOMAINS and (node.domain, node.op_type) not in functions:
                 if node.domain == DOMAIN:
                     remedy = "has lost its function body, as in a model that ONNX Runtime saved; take the file before"
@@ -69,11 +68,3 @@ def _complaint(path: Path) -> str | None:
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         return " ".join(str(error).split()).replace(str(path), "the model")
     return None
-
-
-def _walk(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _walk(graph.node)

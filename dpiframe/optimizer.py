@@ -14,7 +14,7 @@ from dpiframe.child import Child
 from dpiframe.errors import DPIFrameError, UsageError, VerificationError
 from dpiframe.external_data import Mode, bring, files_to_bring
 from dpiframe.first_difference import first_difference
-from dpiframe.graph_passes.functions import count_ops
+from dpiframe.graph_passes.functions import program_fields
 from dpiframe.graph_passes.model_io import external_files, save
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.model_checks import checker_complaint
@@ -120,8 +120,10 @@ def optimize(
     where the result's answers differ or can't be compared, MissingDependencyError without onnxruntime.
     """
     check_choice("provider", provider, ("auto", "cpu", "cuda"))
-    check_choice("bad_ids", bad_ids or "error", ("error", "zero", "clamp"))
-    check_choice("precision", precision or "fp32", ("fp32", "tf32", "fp16"))
+    if bad_ids is not None:
+        check_choice("bad_ids", bad_ids, ("error", "zero", "clamp"))
+    if precision is not None:
+        check_choice("precision", precision, ("fp32", "tf32", "fp16"))
     check_choice("order", order, ("breadth", "depth"))
     most_streams = stream_count(streams)
     if isinstance(without, str):
@@ -146,8 +148,8 @@ def optimize(
         runs_on: Literal["cpu", "cuda"] = "cuda" if verifier.cuda or provider == "cuda" else "cpu"
         options: Options = {
             "provider": runs_on,
-            "bad_ids": _kept(subject, "bad_ids", bad_ids, "FusedMultiGather") or "error",
-            "precision": _kept(subject, "precision", precision, "FusedGemm") or "fp32",
+            "bad_ids": _kept(subject, "bad_ids", "bad", bad_ids) or "error",
+            "precision": _kept(subject, "precision", "precision", precision) or "fp32",
             "streams": most_streams,
             "launch_order": order,
             "passes": [kind for kind in pipeline.PASSES if kind.name not in without],
@@ -173,16 +175,16 @@ def optimize(
     return result
 
 
-def _kept(subject: Subject, setting: str, wanted: str | None, op: str) -> str | None:
-    """What is wanted, or else what the model has that nodes of this op were made with."""
-    there = subject.properties.get(f"dpiframe.{setting}") if op in count_ops(subject.model) else None
-    if wanted is not None and there is not None and wanted != there:
+def _kept(subject: Subject, setting: str, keyword: str, wanted: str | None) -> str | None:
+    """What is wanted, or else what all of the model's nodes were made with whose programs have this keyword."""
+    there = program_fields(subject.model, keyword)
+    if wanted is not None and there - {wanted}:
         option = setting.replace("_", "-")
         raise UsageError(
-            f"{subject.path}: is optimized already, with --{option} {there}, which can't be changed; optimize the "
-            f"original with --{option} {wanted}"
+            f"{subject.path}: is optimized already, with --{option} {min(there - {wanted})}, which can't be changed; "
+            f"optimize the original with --{option} {wanted}"
         )
-    return wanted or there
+    return wanted or (min(there) if len(there) == 1 else None)
 
 
 def _rewrite(

@@ -3,6 +3,7 @@ op."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 import onnx
@@ -46,6 +47,19 @@ def count_ops(model: onnx.ModelProto) -> dict[str, int]:
         counts[op_name(name)] = counts.get(op_name(name), 0) + 1
         waiting.extend(calls(bodies.get(name, ())))
     return counts
+
+
+def program_fields(model: onnx.ModelProto, keyword: str) -> set[str]:
+    """What lines `<keyword> <field>` hold in the programs of a model's nodes of ours, those in a region's too."""
+    line = re.compile(rf"^ *{keyword} (\S+)$", re.MULTILINE)
+    found: set[str] = set()
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        for node in walk(nodes):
+            if node.domain == DOMAIN:
+                for attribute in node.attribute:
+                    if attribute.name == "program":
+                        found.update(line.findall(attribute.s.decode()))
+    return found
 
 
 def add_function(
@@ -100,11 +114,16 @@ def _spelled_out(node: onnx.NodeProto, opset: int) -> list[onnx.NodeProto]:
 
 def calls(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str]]:
     """(domain, operator) of every node, those in subgraphs too."""
+    return ((node.domain, node.op_type) for node in walk(nodes))
+
+
+def walk(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Every node, those in subgraphs too."""
     for node in nodes:
-        yield node.domain, node.op_type
+        yield node
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
-                yield from calls(graph.node)
+                yield from walk(graph.node)
 
 
 def is_fused(node: gs.Node) -> bool:

@@ -3,7 +3,8 @@
 // A kernel doesn't learn which session it belongs to. But ONNX Runtime asks the options' ops for their names, and makes
 // the kernels, on the thread that makes the session. So each call of RegisterCustomOps gives its session options an op
 // of their own, which no model has and which says, when it is asked, whose kernels are made next (register.cc); and it
-// writes a tag into the options, where Python can read it back.
+// writes a tag into the options, where Python can read it back. (Whoever takes the making of a session apart, which
+// only ONNX Runtime's own Python module can, or makes another one within it, gets counts of the session begun last.)
 #pragma once
 
 #include <cstdint>

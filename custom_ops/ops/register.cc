@@ -170,15 +170,14 @@ class Registrations {
     const std::string tag = NextTag();
     const Registration& registration = *all_.emplace(tag, NewRegistration(api)).first->second;
     Check(api, api.AddSessionConfigEntry(options, kTagEntry, tag.c_str()));
-    if (const std::string path = LibraryPath(); !path.empty()) {
-      Check(api, api.AddSessionConfigEntry(options, kLibraryEntry, path.c_str()));
-    }
+    if (!library_.empty()) Check(api, api.AddSessionConfigEntry(options, kLibraryEntry, library_.c_str()));
     Check(api, api.AddCustomOpDomain(options, shared));
     Check(api, api.AddCustomOpDomain(options, registration.domain));
   }
 
   // Null where this library has written no such tag.
   BadIdRegistry* Find(const char* tag) {
+    if (tag == nullptr) return nullptr;
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = all_.find(tag);
     return found == all_.end() ? nullptr : &found->second->bad_ids;
@@ -198,6 +197,8 @@ class Registrations {
     return std::to_string(reinterpret_cast<uintptr_t>(this)) + "." + std::to_string(all_.size() + 1);
   }
 
+  // Asked once: a link that led to the file may lead elsewhere later, and the loader would still give this library.
+  const std::string library_ = LibraryPath();
   std::mutex mutex_;
   std::vector<std::unique_ptr<SharedOps>> shared_;
   std::unordered_map<std::string, std::unique_ptr<Registration>> all_;  // by tag

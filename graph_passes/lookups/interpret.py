@@ -32,6 +32,8 @@ from dpiframe.graph_passes.workbench import Workbench
 
 TABLE_TYPES = (np.dtype(np.float32), np.dtype(np.float16))
 _CONSTANT_BYTES = 1 << 16
+# What quantizing tools leave between rows and DequantizeLinear.
+_VIEWS = {"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose"}
 _TO_TYPE = {1: np.dtype(np.float32), 10: np.dtype(np.float16), 11: np.dtype(np.float64)}
 _TO_INT = {6: np.dtype(np.int32), 7: np.dtype(np.int64)}
 
@@ -45,12 +47,16 @@ def count_lookups(bench: Workbench) -> int:
 def _may_look_up(node: gs.Node, bench: Workbench) -> bool:
     if not gathers_rows(node):
         return False
-    table = node.inputs[0]
-    while table.inputs and table.inputs[0].op == "Identity":
-        table = table.inputs[0].inputs[0]
-    if table.inputs and table.inputs[0].op == "Constant":
-        table = table.inputs[0].attrs.get("value", table)
-    return is_table(table, bench) or quantized_table(node, bench) is not None
+    return is_table(_origin(node.inputs[0], {"Identity"}), bench) or quantized_table(node, bench) is not None
+
+
+def _origin(tensor: gs.Tensor, through: Collection[str]) -> gs.Tensor:
+    """What a tensor is made from by nodes of these operators alone; of a Constant node its value."""
+    while tensor.inputs and tensor.inputs[0].op in through and tensor.inputs[0].inputs:
+        tensor = tensor.inputs[0].inputs[0]
+    if tensor.inputs and tensor.inputs[0].op == "Constant":
+        tensor = tensor.inputs[0].attrs.get("value", tensor)
+    return tensor
 
 
 def is_table(tensor: gs.Tensor, bench: Workbench) -> bool:
@@ -64,13 +70,24 @@ def quantized_table(node: gs.Node, bench: Workbench) -> gs.Tensor | None:
     """The table of 8-bit numbers that a lookup reads, which DequantizeLinear makes floats before it or behind it."""
     if not gathers_rows(node):
         return None
-    table = node.inputs[0]
-    if table.inputs and table.inputs[0].op == "DequantizeLinear":
-        table = table.inputs[0].inputs[0]
-    elif not any(reader.op == "DequantizeLinear" for reader in node.outputs[0].outputs):
+    table = _origin(node.inputs[0], {"Identity", "DequantizeLinear"})
+    before = table is not _origin(node.inputs[0], {"Identity"})
+    if not (before or _is_dequantized(node.outputs[0])):
         return None
     numbers = isinstance(table.dtype, int) or (table.dtype is not None and np.dtype(table.dtype).itemsize == 1)
     return table if numbers and _is_stored_matrix(table, bench) else None
+
+
+def _is_dequantized(tensor: gs.Tensor) -> bool:
+    """Whether DequantizeLinear reads it, also behind views of it."""
+    waiting = [tensor]
+    while waiting:
+        for reader in waiting.pop().outputs:
+            if reader.op == "DequantizeLinear":
+                return True
+            if reader.op in _VIEWS:
+                waiting.extend(reader.outputs)
+    return False
 
 
 def _is_stored_matrix(tensor: gs.Tensor, bench: Workbench) -> bool:

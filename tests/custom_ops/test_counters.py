@@ -173,6 +173,22 @@ def test_a_copy_of_the_library_counts_for_its_own_sessions(tmp_path: Path) -> No
         custom_ops.bad_id_counts(models.tag(theirs))
 
 
+def test_a_link_that_leads_elsewhere_later(tmp_path: Path) -> None:
+    """Whoever deploys by turning a link gets the library that is loaded, and its path."""
+    for name in ("one.so", "other.so"):
+        shutil.copy(custom_ops.library_path(), tmp_path / name)
+    link = tmp_path / "current.so"
+    for target in ("one.so", "other.so"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        options = ort.SessionOptions()
+        options.register_custom_ops_library(str(link))
+        session = ort.InferenceSession(model().SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session.run(None, feeds(3))
+        loaded = options.get_session_config_entry("dpiframe.library")
+        assert len(custom_ops.bad_id_counts(models.tag(session), loaded)) == 3
+
+
 def test_registering_twice_changes_nothing() -> None:
     options = models.options()
     tag = options.get_session_config_entry("dpiframe.session")

@@ -257,6 +257,19 @@ def test_as_many_elements_in_other_rows_fail_the_run(
         made.run(None, feeds)
 
 
+def test_sources_of_more_axes_than_a_shape_keeps() -> None:
+    program = f"lookup 1\nrows 1\nbad error\nsource 1 row\nsource 1 row\n{SECOND}"
+    made = session(
+        models.lookup_model(
+            program,
+            {"a": ("int64", None), "b": ("float32", None)},
+            {"table": np.arange(20, dtype=np.float32).reshape(10, 2)},
+        )
+    )
+    (y,) = made.run(None, {"a": np.array([1, 2]), "b": np.array([5, 6], np.float32).reshape(2, *[1] * 19)})
+    np.testing.assert_array_equal(y, [[2, 3, 5], [4, 5, 6]])
+
+
 def test_types_that_the_kernel_lacks_are_named() -> None:
     model = models.lookup_model(ONE, {"ids": ("float16", ["B", 2])}, tables(), outputs=2)
     with pytest.raises(Exception, match=r"input 'ids' is float16, but is read as ids"):

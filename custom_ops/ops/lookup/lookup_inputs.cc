@@ -85,7 +85,8 @@ void LookupInputs::CheckRows(size_t source, const TensorShape& shape, const int6
   const Layout layout = node_.program().sources[source].layout;
   if (layout == Layout::kList) return;
   const size_t axes = static_cast<size_t>(node_.program().row_axes);
-  bool same = shape.rank >= axes && shape.rank <= TensorShape::kMaxRank;
+  // Of a shape of more axes than are kept the first ones are known, and not the last.
+  bool same = shape.rank >= axes && (layout == Layout::kRow || shape.rank <= TensorShape::kMaxRank);
   if (same && layout == Layout::kRow) {
     same = std::equal(row_axes, row_axes + axes, shape.sizes);
   } else if (same) {

@@ -97,6 +97,25 @@ def test_quantized_tables_are_left_alone_and_named(dtype: type, before: bool) ->
     agree(model, result, {"a": ids(5, high=10)})
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "i = Identity(W)  d = DequantizeLinear(i, s, z)  q = Gather(d, a)",
+        "d = DequantizeLinear(W, s, z)  i = Identity(d)  q = Gather(i, a)",
+        "g = Gather(W, a)  i = Identity(g)  q = DequantizeLinear(i, s, z)",
+        "n = Constant<value_ints=[-1, 4]>()  g = Gather(W, a)  i = Reshape(g, n)  q = DequantizeLinear(i, s, z)",
+    ],
+)
+def test_quantized_tables_are_counted_alike_before_and_behind(rows: str) -> None:
+    model = parse(
+        f"(int64[b] a) => (float[b,8] y) {{ {rows}  f = Gather(A, a)  y = Concat<axis=1>(q, f) }}",
+        W=np.arange(40).reshape(10, 4).astype(np.uint8), s=np.array(0.5, np.float32), z=np.array(3, np.uint8), A=table(10, 4),
+    )  # fmt: skip
+    result = optimize(model)
+    assert (result.lookups_before, result.lookups_fused) == (2, 1)
+    agree(model, result, {"a": ids(5, high=10)})
+
+
 def test_bytes_that_are_no_numbers_are_no_table() -> None:
     model = parse("(int64[b] a) => (uint8[b,4] y) { y = Gather(W, a) }", W=np.zeros((10, 4), np.uint8))
     result = optimize(model)
