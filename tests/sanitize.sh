@@ -13,7 +13,8 @@ flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-fr
 "$tools" -m pip --disable-pip-version-check --python "$environment/bin/python" install --quiet --no-deps --no-build-isolation \
   --editable . -C install.strip=false -C build-dir=build/sanitize/native -C cmake.define.DPIFRAME_CUDA=OFF -C "cmake.define.CMAKE_CXX_FLAGS=$flags"
 
-# Python isn't built with them, so they must be loaded before it. It gives no memory back at its end, and is no leak.
+# Python isn't built with them, so they must be loaded before it. It gives no memory back at its end, and is no leak;
+# and what is freed stays for a while, so that the process grows.
 # pytest would lose what they print.
 library() { readlink -f "$(g++ -print-file-name="$1")"; }
 reports=$PWD/build/sanitize/reports status=0
@@ -22,7 +23,8 @@ LD_PRELOAD="$(library libasan.so) $(library libubsan.so) $(library libstdc++.so.
   ASAN_OPTIONS=log_path=$reports/address:detect_leaks=0:detect_stack_use_after_return=1:strict_string_checks=1 \
   UBSAN_OPTIONS=log_path=$reports/undefined:print_stacktrace=1 \
   "$environment/bin/python" -P -m pytest -p no:cacheprovider tests/custom_ops \
-  --deselect tests/custom_ops/test_library_needs.py::test_it_needs_libc_and_nothing_else "$@" || status=$?
+  --deselect tests/custom_ops/test_library_needs.py::test_it_needs_libc_and_nothing_else \
+  --deselect tests/custom_ops/test_counters.py::test_options_without_a_session_leave_next_to_nothing "$@" || status=$?
 for report in "$reports"/*; do
   [ -e "$report" ] || continue
   head -n 30 "$report"
