@@ -148,8 +148,8 @@ def optimize(
         runs_on: Literal["cpu", "cuda"] = "cuda" if verifier.cuda or provider == "cuda" else "cpu"
         options: Options = {
             "provider": runs_on,
-            "bad_ids": _kept(subject, "bad_ids", "bad", bad_ids) or "error",
-            "precision": _kept(subject, "precision", "precision", precision) or "fp32",
+            "bad_ids": _kept(subject, "--bad-ids", "bad", bad_ids) or "error",
+            "precision": _kept(subject, "--precision", "precision", precision) or "fp32",
             "streams": most_streams,
             "launch_order": order,
             "passes": [kind for kind in pipeline.PASSES if kind.name not in without],
@@ -175,14 +175,13 @@ def optimize(
     return result
 
 
-def _kept(subject: Subject, setting: str, keyword: str, wanted: str | None) -> str | None:
+def _kept(subject: Subject, option: str, keyword: str, wanted: str | None) -> str | None:
     """What is wanted, or else what all of the model's nodes were made with whose programs have this keyword."""
     there = program_fields(subject.model, keyword)
     if wanted is not None and there - {wanted}:
-        option = setting.replace("_", "-")
         raise UsageError(
-            f"{subject.path}: is optimized already, with --{option} {min(there - {wanted})}, which can't be changed; "
-            f"optimize the original with --{option} {wanted}"
+            f"{subject.path}: is optimized already, with {option} {min(there - {wanted})}, which can't be changed; "
+            f"optimize the original with {option} {wanted}"
         )
     return wanted or (min(there) if len(there) == 1 else None)
 

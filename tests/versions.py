@@ -89,9 +89,8 @@ import numpy as np
 import onnxruntime as ort
 
 library, path = sys.argv[1:]
-plain_options = ort.SessionOptions()
-plain_options.log_severity_level = 4
-plain = ort.InferenceSession(path, plain_options, providers=["CPUExecutionProvider"])
+
+
 def with_library():
     options = ort.SessionOptions()
     options.log_severity_level = 4
@@ -99,6 +98,9 @@ def with_library():
     return options
 
 
+plain_options = ort.SessionOptions()
+plain_options.log_severity_level = 4
+plain = ort.InferenceSession(path, plain_options, providers=["CPUExecutionProvider"])
 # Options that make sessions in another order than they were made in.
 first, options, last = with_library(), with_library(), with_library()
 before = ort.InferenceSession(path, last, providers=["CPUExecutionProvider"])

@@ -74,7 +74,9 @@ BadIdRegistry* RegistryOfNewKernels() {
 
 const RegisteredOp& Registered(const OrtCustomOp* op) { return *static_cast<const RegisteredOp*>(op); }
 
-void FillCallbacks(RegisteredOp* op) {
+void Describe(const OpDefinition* definition, const OrtApi& api, RegisteredOp* op) {
+  op->definition = definition;
+  op->api = &api;
   op->version = kOrtApiVersion;
   op->GetName = [](const OrtCustomOp* op) { return Registered(op).registered_name.c_str(); };
   op->GetExecutionProviderType = [](const OrtCustomOp* op) { return Registered(op).definition->provider; };
@@ -130,9 +132,7 @@ std::unique_ptr<SharedOps> NewSharedOps(const OrtApi& api) {
     if (!HasProvider(api, definition->provider)) continue;
     for (int i = 0; i < definition->pool_size; ++i) {
       RegisteredOp& op = shared->ops.emplace_back();
-      FillCallbacks(&op);
-      op.definition = definition;
-      op.api = &api;
+      Describe(definition, api, &op);
       op.registered_name = definition->name;
       if (i > 0) op.registered_name += "_" + std::to_string(i);
       Check(api, api.CustomOpDomain_Add(shared->domain, &op));
@@ -149,9 +149,7 @@ struct Registration : RegisteredOp {
 
 std::unique_ptr<Registration> NewRegistration(const OrtApi& api) {
   auto registration = std::make_unique<Registration>();
-  FillCallbacks(registration.get());
-  registration->definition = kOps[0];
-  registration->api = &api;
+  Describe(kOps[0], api, registration.get());
   registration->GetName = [](const OrtCustomOp* op) -> const char* {
     kernels_to_come = &static_cast<const Registration*>(op)->bad_ids;
     return "Session";

@@ -68,20 +68,15 @@ def data_outside(folder: Path) -> list[str]:
     return ["model.onnx"]
 
 
-def unknown_operator(folder: Path) -> list[str]:
-    model = ctr_model()
-    model.graph.node.insert(0, helper.make_node("Hash", ["ids"], ["hashed"], domain="acme.ads"))
-    model.opset_import.append(helper.make_opsetid("acme.ads", 1))
-    onnx.save(model, folder / "model.onnx")
-    return ["model.onnx"]
+def with_operator(op: str, domain: str) -> Setup:
+    def setup(folder: Path) -> list[str]:
+        model = ctr_model()
+        model.graph.node.insert(0, helper.make_node(op, ["ids"], ["made"], domain=domain))
+        model.opset_import.append(helper.make_opsetid(domain, 1))
+        onnx.save(model, folder / "model.onnx")
+        return ["model.onnx"]
 
-
-def without_bodies(folder: Path) -> list[str]:
-    model = ctr_model()
-    model.graph.node.insert(0, helper.make_node("FusedMultiGather", ["ids"], ["rows"], domain="dpiframe"))
-    model.opset_import.append(helper.make_opsetid("dpiframe", 1))
-    onnx.save(model, folder / "model.onnx")
-    return ["model.onnx"]
+    return setup
 
 
 def with_model(*arguments: str) -> Setup:
@@ -119,10 +114,15 @@ ERRORS: list[tuple[str, int, Setup, str]] = [
     (
         "unknown operator",
         1,
-        unknown_operator,
+        with_operator("Hash", "acme.ads"),
         "acme.ads::Hash is not ONNX Runtime's own; name its library with --custom-op-library",
     ),
-    ("no function bodies", 1, without_bodies, "dpiframe::FusedMultiGather has lost its function body"),
+    (
+        "no function bodies",
+        1,
+        with_operator("FusedMultiGather", "dpiframe"),
+        "dpiframe::FusedMultiGather has lost its function body",
+    ),
     ("no such library", 2, with_model("--custom-op-library", "none.so"), "--custom-op-library none.so: no such file"),
     ("not a library", 1, not_a_library, "ONNX Runtime can't load the model itself: "),
     ("no such inputs", 2, with_model("--inputs", "none.npz"), "--inputs none.npz: no such file"),

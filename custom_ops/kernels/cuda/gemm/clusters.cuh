@@ -21,7 +21,7 @@ __device__ __forceinline__ void FinishInCluster(const GemmArguments& arguments, 
   SyncCluster();
   constexpr int kStrips = Tile::kRows / kStripRows;
   const int block = static_cast<int>(BlockInCluster());
-  TileSums<Tile::kBlocks> tile{{}, Tile::kPitch, Tile::kSlab, 0, 0, Tile::kRows};
+  TileSums<Tile::kBlocks> tile{{}, Tile::kPitch, Tile::kSlab, 0, 0, 0};
   tile.first_row = kStrips * block / Tile::kBlocks * kStripRows;
   tile.end_row = kStrips * (block + 1) / Tile::kBlocks * kStripRows;
 #pragma unroll

@@ -44,11 +44,10 @@ __device__ __forceinline__ void FinishHalves(const GemmArguments& arguments, con
   static_assert(Tile::kSlices == 2 && Tile::kRowGroups == 1 && Tile::kBlocks == 1);
   constexpr int kHalf = Tile::kColumns / 2;
   static_assert(32 * kHalf / 2 * 4 <= RowRing<Tile::kRowBuffers>::kBytes);
-  const int warp = threadIdx.x / 32 % 4;
   const auto handed_over = [&](int by) {
-    return reinterpret_cast<float4*>(rings + (4 * by + warp) * Tile::kRowRingBytes / (4 * Tile::kGroups));
+    return reinterpret_cast<float4*>(rings + (4 * by + row / kStripRows) * RowRing<Tile::kRowBuffers>::kBytes);
   };
-  float own[kHalf / 2] = {};
+  float own[kHalf / 2];
   ExchangeHalves<kHalf / 2>(sums, half, handed_over(half), handed_over(1 - half), lane, own,
                             [] { SyncThreads(kWorkersBarrier, kHalvesMeet<Tile>); });
   notes.of_rows = shared.notes[row / kStripRows];
