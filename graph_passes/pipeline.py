@@ -16,7 +16,7 @@ from dpiframe.graph_passes.functions import DOMAIN, MIN_IR_VERSION, is_fused
 from dpiframe.graph_passes.gemm.fuse import FuseGemm
 from dpiframe.graph_passes.inline import inline_lookup_functions
 from dpiframe.graph_passes.lookups.fuse import FuseLookups
-from dpiframe.graph_passes.lookups.interpret import count_lookups
+from dpiframe.graph_passes.lookups.tables import count_lookups
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.streams.assign import AssignStreams

@@ -15,17 +15,11 @@ from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_func
 from dpiframe.graph_passes.graphs import Node, node_label, replace_uses, set_producer, tidy, type_name, with_inner
 from dpiframe.graph_passes.lookups.assemble import Assembler, Assembly
 from dpiframe.graph_passes.lookups.body import MIN_OPSET, lookup_body
-from dpiframe.graph_passes.lookups.interpret import (
-    TABLE_TYPES,
-    Interpreter,
-    gathers_rows,
-    is_lookup,
-    is_table,
-    quantized_table,
-)
+from dpiframe.graph_passes.lookups.interpret import Interpreter
 from dpiframe.graph_passes.lookups.joins import join_rows
 from dpiframe.graph_passes.lookups.program import STAR
 from dpiframe.graph_passes.lookups.symbols import MAX_ELEMENTS, Atom, Bagged, Pooled, TableRow, Value, source_value
+from dpiframe.graph_passes.lookups.tables import TABLE_TYPES, gathers_rows, is_lookup, is_table, quantized_table
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.workbench import Workbench

@@ -76,52 +76,6 @@ def test_tables_of_other_types_are_left_alone(dtype: object) -> None:
     assert (result.lookups_before, result.lookups_fused) == (counted, 0)
 
 
-DEQUANTIZE = "y = DequantizeLinear(q, s, z)"
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
-@pytest.mark.parametrize("before", [False, True])
-def test_quantized_tables_are_left_alone_and_named(dtype: type, before: bool) -> None:
-    """Whoever quantizes first shall hear of it: nothing else says that there are lookups."""
-    kind = np.dtype(dtype).name
-    rows = "d = DequantizeLinear(W, s, z)  y = Gather(d, a)" if before else f"q = Gather(W, a)  {DEQUANTIZE}"
-    model = parse(
-        f"(int64[b] a) => (float[b,4] y) {{ {rows} }}",
-        W=np.arange(40).reshape(10, 4).astype(dtype), s=np.array(0.5, np.float32), z=np.array(3, dtype),
-    )  # fmt: skip
-    result = optimize(model)
-    assert op_types(result.model) == (["DequantizeLinear", "Gather"] if before else ["Gather", "DequantizeLinear"])
-    assert (result.lookups_before, result.lookups_fused) == (1, 0)
-    reason = f"its table is quantized to {kind}: optimize first, then quantize what is left"
-    assert list(refusals(result).values()) == [reason]
-    agree(model, result, {"a": ids(5, high=10)})
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        "i = Identity(W)  d = DequantizeLinear(i, s, z)  q = Gather(d, a)",
-        "d = DequantizeLinear(W, s, z)  i = Identity(d)  q = Gather(i, a)",
-        "g = Gather(W, a)  i = Identity(g)  q = DequantizeLinear(i, s, z)",
-        "n = Constant<value_ints=[-1, 4]>()  g = Gather(W, a)  i = Reshape(g, n)  q = DequantizeLinear(i, s, z)",
-    ],
-)
-def test_quantized_tables_are_counted_alike_before_and_behind(rows: str) -> None:
-    model = parse(
-        f"(int64[b] a) => (float[b,8] y) {{ {rows}  f = Gather(A, a)  y = Concat<axis=1>(q, f) }}",
-        W=np.arange(40).reshape(10, 4).astype(np.uint8), s=np.array(0.5, np.float32), z=np.array(3, np.uint8), A=table(10, 4),
-    )  # fmt: skip
-    result = optimize(model)
-    assert (result.lookups_before, result.lookups_fused) == (2, 1)
-    agree(model, result, {"a": ids(5, high=10)})
-
-
-def test_bytes_that_are_no_numbers_are_no_table() -> None:
-    model = parse("(int64[b] a) => (uint8[b,4] y) { y = Gather(W, a) }", W=np.zeros((10, 4), np.uint8))
-    result = optimize(model)
-    assert (result.lookups_before, refusals(result)) == (0, {})
-
-
 def test_a_static_batch() -> None:
     model = parse(
         """(int64[4] a, float[4,3] X) => (float[4,9] y) {

@@ -1,5 +1,4 @@
-"""Hazard: the interpreter takes something for a lookup that is none, takes too much in, or loses an order of
-dependence."""
+"""Hazard: the interpreter takes too much in, or loses an order of dependence."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ import onnx
 import pytest
 
 from dpiframe.graph_passes.canonicalize import Canonicalize
-from dpiframe.graph_passes.lookups.interpret import Interpreter, count_lookups, is_float_table, is_lookup
+from dpiframe.graph_passes.lookups.interpret import Interpreter
 from dpiframe.graph_passes.lookups.symbols import Column, Id, Mask, Pooled, TableRow
 from dpiframe.graph_passes.lookups.symbols import Test as Comparison
 from dpiframe.graph_passes.workbench import Workbench
@@ -35,67 +34,6 @@ class Seen:
 
     def level(self, name: str) -> int:
         return self.interpreter.level[id(self.tensors[name])]
-
-
-def lookups(text: str, **initializers: np.ndarray) -> list[bool]:
-    bench = Workbench(parse(text, **initializers))
-    bench.infer_shapes()
-    return [is_lookup(node, bench) for node in bench.graph.nodes]
-
-
-@pytest.mark.parametrize(
-    ("call", "is_one"),
-    [
-        ("Gather(W, a)", True),
-        ("Gather<axis=0>(W, a)", True),
-        ("Gather<axis=-2>(W, a)", True),
-        ("Gather<axis=1>(W, a)", False),
-        ("Gather(V, a)", False),
-        ("Gather(T, a)", False),
-        ("Gather(x, a)", False),
-        ("vendor.Gather(W, a)", False),
-        ("GatherElements(W, m)", False),
-    ],
-)
-def test_what_is_a_lookup(call: str, is_one: bool) -> None:
-    constants = {"W": W, "V": np.zeros(10, np.float32), "T": np.zeros((2, 3, 4), np.float32)}
-    model = parse(
-        f"(int64[b] a, int64[2,4] m, float[10,4] x) => (float[b,4] y) {{ y = {call} }}",
-        imports=', "vendor": 1', **{n: v for n, v in constants.items() if f"({n}," in call},
-    )  # fmt: skip
-    bench = Workbench(model)
-    assert [is_lookup(node, bench) for node in bench.graph.nodes] == [is_one]
-    assert count_lookups(bench) == is_one
-
-
-@pytest.mark.parametrize(
-    ("dtype", "is_one"), [(np.float32, True), (np.float16, True), (np.float64, False), (np.int64, False)]
-)
-def test_tables_are_floats(dtype: type, is_one: bool) -> None:
-    kind = {np.float32: "float", np.float16: "float16", np.float64: "double", np.int64: "int64"}[dtype]
-    assert lookups(f"(int64[b] a) => ({kind}[b,4] y) {{ y = Gather(W, a) }}", W=W.astype(dtype)) == [is_one]
-
-
-@pytest.mark.parametrize(("declared", "is_one"), [("[10,4]", True), ("[n,4]", False), ("[10,d]", False)])
-def test_an_overridable_table_of_known_size(declared: str, is_one: bool) -> None:
-    assert lookups(f"(int64[b] a, float{declared} W) => (float[b,4] y) {{ y = Gather(W, a) }}", W=W) == [is_one]
-
-
-def test_a_plain_input_is_no_table() -> None:
-    bench = Workbench(parse("(int64[b] a, float[10,4] W) => (float[b,4] y) { y = Gather(W, a) }"))
-    assert not is_float_table(bench.graph.inputs[1], bench)
-
-
-def test_lookups_are_counted_through_identities_and_constants() -> None:
-    model = parse(
-        """(int64[b] a) => (float[b,4] x, float[b,2] y, float[b,4] z) {
-            i = Identity(W) j = Identity(i) x = Gather(j, a)
-            c = Constant<value = float[2,2] {1, 2, 3, 4}>() k = Identity(c) y = Gather(k, a)
-            r = Relu(W) z = Gather(r, a)
-        }""",
-        W=W,
-    )
-    assert count_lookups(Workbench(model)) == 2
 
 
 def test_a_row_is_a_run_of_codes() -> None:
