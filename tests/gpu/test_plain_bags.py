@@ -32,11 +32,17 @@ def check(
     offset_type: str = "int64",
     odd: bool = False,
     multiprocessors: int = 0,
+    starts: np.ndarray | None = None,
 ) -> None:
-    """Bags of these lengths, each from a list and a table of its own, with bits and counts of the reference."""
+    """Bags of these lengths, each from a list and a table of its own, with bits and counts of the reference.
+
+    starts: where each begins, and the end of the last; else they stand one behind the other.
+    """
     random = np.random.default_rng(len(lengths))
     total = int(lengths.sum())
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(offset_type)
+    if starts is None:
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+    starts = starts.astype(offset_type)
     columns, kind = layout.split()
     offsets = starts if kind == "bounds" else starts[:-1]
     offsets = np.stack([np.zeros_like(offsets)] * (int(columns) - 1) + [offsets], axis=1 if kind == "row" else 0)

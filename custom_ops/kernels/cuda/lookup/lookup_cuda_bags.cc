@@ -20,13 +20,12 @@ uint32_t LongBag(uint64_t mean) {
 // So many and fewer have a block each: the more, the longer they are.
 uint64_t FewBags(uint64_t processors, uint64_t mean) { return processors * std::min<uint64_t>(8, 2 + mean / 32); }
 
-// Bags of so few ids and rows of so many chunks gain where a group of threads fills several.
-constexpr uint64_t kShortBag = 4;
-constexpr uint8_t kWideLanesLog2 = 4;
+// Bags of so few ids gain where a group of threads fills several.
+constexpr uint64_t kShortBag = 256;
 
 bool GainsFromSeveral(const Segment& segment, uint64_t rows, uint64_t mean) {
-  return segment.kind == ChunkKind::kPlainBag16 && segment.groups_log2 != 0 && segment.lanes_log2 >= kWideLanesLog2 &&
-         mean <= kShortBag && rows > uint64_t{1} << segment.groups_log2;
+  return segment.kind == ChunkKind::kPlainBag16 && segment.groups_log2 != 0 && mean <= kShortBag &&
+         rows > uint64_t{1} << segment.groups_log2;
 }
 
 uint64_t PlainBagBlocks(const Segment& segment, uint64_t rows) {
@@ -82,7 +81,7 @@ void CudaLookup::LaunchPlainBags(const CudaLookupCall& call, size_t begin, size_
     several = several && GainsFromSeveral(segment, static_cast<uint64_t>(call.rows), mean);
   }
   arguments.long_bag = LongBag(longest);
-  const bool many = several && all > many_bags_at_once_;
+  const bool many = several && all > static_cast<uint64_t>(multiprocessors_);
   const void* const kernel =
       many ? ManyBagsKernelFor(plan_.element_bytes) : PlainBagKernelFor(plan_.element_bytes, longest <= kShortBagBatch);
   const int64_t rows_at_once = static_cast<int64_t>(std::max<uint64_t>(1, kMaxThreads / widest));

@@ -27,7 +27,35 @@ struct PlainBagPlace {
   bool counts;     // ids that are outside
 };
 
-template <bool kWide>
+// Where a row's bag lies in its list.
+struct BagBounds {
+  int64_t begin;
+  int64_t length;
+};
+
+__device__ __forceinline__ BagBounds BagBoundsOf(const LookupArguments& a, const Words& words, const PlainBag& bag,
+                                                 int64_t row, int64_t length) {
+  const char* const offsets = reinterpret_cast<const char*>(words[bag.offsets_word]);
+  Place at = {bag.lookup.column * (a.rows + 1) + row, 1, 0};
+  if (bag.bounds == 0) at = PlaceOf(a, words, bag.offsets_word, bag.lookup.column, bag.lookup.columns, row);
+  const bool ends_with_list = bag.bounds == 0 && row + 1 == a.rows;
+  const int64_t next = at.first + (ends_with_list ? 0 : at.row_step);
+  int64_t begin = 0;
+  int64_t end = 0;
+  if (bag.wide_offsets != 0) {
+    begin = LoadAs<int64_t>(offsets + at.first * 8);
+    end = LoadAs<int64_t>(offsets + next * 8);
+  } else {
+    begin = LoadAs<int32_t>(offsets + at.first * 4);
+    end = LoadAs<int32_t>(offsets + next * 4);
+  }
+  begin = ToListPosition(begin, length);
+  end = ends_with_list ? length : ToListPosition(end, length);
+  return {begin, end > begin ? end - begin : 0};
+}
+
+// `whole`: the place begins where the list does, and has no length.
+template <bool kWide, bool kWhole = false>
 __device__ __forceinline__ PlainBagPlace PlainBagPlaceOf(const LookupArguments& a, const Words& words,
                                                          const Segment& segment, uint32_t item, uint32_t lane) {
   PlainBagPlace place{};
@@ -41,25 +69,11 @@ __device__ __forceinline__ PlainBagPlace PlainBagPlaceOf(const LookupArguments& 
   place.has_chunk = place.chunk < bag.chunk_count;
   place.counts = bag.lookup.facts.counts_bad_ids() && place.chunk == lane;
   const int64_t length = static_cast<int64_t>(words[bag.lookup.facts.word() + 1]);
-  const char* const offsets = reinterpret_cast<const char*>(words[bag.offsets_word]);
-  Place at = {bag.lookup.column * (a.rows + 1) + place.row, 1, 0};
-  if (bag.bounds == 0) at = PlaceOf(a, words, bag.offsets_word, bag.lookup.column, bag.lookup.columns, place.row);
-  const bool ends_with_list = bag.bounds == 0 && place.row + 1 == a.rows;
-  const int64_t next = at.first + (ends_with_list ? 0 : at.row_step);
-  int64_t begin = 0;
-  int64_t end = 0;
-  if (bag.wide_offsets != 0) {
-    begin = LoadAs<int64_t>(offsets + at.first * 8);
-    end = LoadAs<int64_t>(offsets + next * 8);
-  } else {
-    begin = LoadAs<int32_t>(offsets + at.first * 4);
-    end = LoadAs<int32_t>(offsets + next * 4);
-  }
-  begin = ToListPosition(begin, length);
-  end = ends_with_list ? length : ToListPosition(end, length);
-  place.length = end > begin ? end - begin : 0;
-  place.ids = reinterpret_cast<const char*>(words[bag.lookup.facts.word()]) + begin * (kWide ? 8 : 4);
-  place.weights = reinterpret_cast<const char*>(words[bag.weights_word]) + begin * 4;
+  BagBounds bounds = {0, length};
+  if (!kWhole) bounds = BagBoundsOf(a, words, bag, place.row, length);
+  place.length = bounds.length;
+  place.ids = reinterpret_cast<const char*>(words[bag.lookup.facts.word()]) + bounds.begin * (kWide ? 8 : 4);
+  place.weights = reinterpret_cast<const char*>(words[bag.weights_word]) + bounds.begin * 4;
   place.table = TableAddress(words, bag.lookup.base, bag.lookup.facts);
   place.stride = bag.lookup.stride;
   place.last_row = static_cast<uint32_t>(bag.lookup.facts.table_rows() - 1);
@@ -93,6 +107,12 @@ __device__ __forceinline__ ListTerm ResolveListId(const LookupArguments& a, cons
 template <int kBytes>
 __device__ __forceinline__ const char* ListRow(const PlainBagPlace& place, int64_t id, uint64_t chunk) {
   return place.table + uint64_t{static_cast<uint32_t>(id)} * place.stride + chunk * kBytes;
+}
+
+// Where a row's output begins that the record's bag is pooled to.
+__device__ __forceinline__ char* ListOutput(const Segment& segment, const PlainBagPlace& place, uint64_t chunk_bytes) {
+  return reinterpret_cast<char*>(segment.output) + place.row * segment.row_bytes +
+         uint64_t{LoadPart(&place.record->lookup.extra)} * chunk_bytes;
 }
 
 // `chunk`: counted in kBytes from the record's first.
