@@ -1,7 +1,7 @@
 """The commands `optimize` and `dpiframe`.
 
-Exit codes: 0 done; 1 a bad model, or a result that could not be shown to be right; 2 bad usage; 130 interrupted. An
-error is one line on stderr (with --debug, after its traceback).
+Exit codes: 0 done; 1 a bad model, or a result that could not be shown to be right; 2 bad usage; 130 interrupted; 143
+terminated. An error is one line on stderr (with --debug, after its traceback).
 """
 
 from __future__ import annotations
