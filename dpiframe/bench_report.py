@@ -36,8 +36,6 @@ def require_plot(path: Path) -> None:
     matplotlib."""
     if path.suffix not in PLOTS:
         raise UsageError(f"--plot {path}: give a file that ends in {', '.join(PLOTS)}")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"--plot {path}: its folder doesn't exist; make it first")
     check_place(path, option="--plot")
     try:
         import matplotlib  # noqa: F401

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -86,8 +85,8 @@ def export_model(
         ExportError: the model can't be exported, or the file doesn't give its answers; one line that says what to
             change.
         ValueError: an unknown exporter, an opset that it can't write, or names that don't fit the inputs and outputs.
-        FileNotFoundError, IsADirectoryError: the path's folder doesn't exist, or the path is one.
-        UsageError: the path, or that of the weights beside it, is a device, pipe or socket.
+        UsageError: no file can be put at the path, or where the weights go beside it: a folder, a device, pipe or socket,
+            or a place in no folder.
     """
     begin = time.monotonic()
     target = output_path(path)
@@ -166,10 +165,6 @@ def _check_options(module: nn.Module, target: Path, exporter: str, opset: int) -
         raise ExportError("a module that torch.compile made can't be exported; give the one that it was made from")
     if "forward" in vars(module):
         raise ExportError("the module's forward is an attribute of the instance; give a module whose class has it")
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "is a folder; name a file", str(target))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, f"the folder {target.parent} doesn't exist; make it first", str(target))
     check_place(target)
 
 

@@ -77,8 +77,6 @@ def train(
     if not 0 <= seed < 1 << 32:
         raise ValueError(f"--seed {seed}: give 0 to {(1 << 32) - 1}")
     target = output_path(output or f"{name}.pt")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, f"the folder {target.parent} doesn't exist; make it first", str(target))
     check_place(target)
     check_data_kept(target, data, data_format)
     dataset, encoder = read(

@@ -130,7 +130,7 @@ def test_the_command_speaks_json(model_file: Path, run_command: Callable[..., Fi
 
 
 @pytest.mark.parametrize(
-    ("plot", "says"), [("x.txt", "give a file that ends in .png, .svg, .pdf"), ("no/x.png", "its folder doesn't exist")]
+    ("plot", "says"), [("x.txt", "give a file that ends in .png, .svg, .pdf"), ("no/x.png", "the folder no doesn't exist; make it first")]
 )
 def test_a_plot_that_cannot_be_written_is_said_first(
     model_file: Path, run_command: Callable[..., Finished], plot: str, says: str

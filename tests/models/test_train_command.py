@@ -56,7 +56,7 @@ def test_a_criteo_file_brings_its_encoder_along(sample: Callable[[str], Path], t
         (["dcn", "--data", "none.csv"], FileNotFoundError, r"none\.csv"),
         (["dcn", "--format", "avazu"], ValueError, "format avazu needs a file"),
         (["dcn", "--data", "x", "--format", "generated"], ValueError, "generated data has no file"),
-        (["dcn", "-o", "none/m.pt"], FileNotFoundError, "make it first"),
+        (["dcn", "-o", "none/m.pt"], UsageError, "the folder none doesn't exist; make it first"),
         (["dcn", "-o", "none/"], UsageError, "none/: no such folder"),
         (["dcn", "-o", "."], UsageError, "is a folder; name a file with -o"),
         (["dcn", "--seconds", "-1"], ValueError, "--seconds -1: give more than 0"),
