@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dpiframe.child import Child, Failure, Loadable
+from dpiframe.choices import Precision, Provider
 from dpiframe.errors import DPIFrameError, UsageError
 from dpiframe.graph_passes.model_io import external_files
 from dpiframe.input_specs import input_specs
 from dpiframe.inputs import CaseMaker, Feeds
 from dpiframe.latency import Latency
-from dpiframe.optimizer import Precision, optimize
+from dpiframe.optimizer import optimize
 from dpiframe.progress import Progress, silent
 from dpiframe.repeated_rows import repeated_rows
 from dpiframe.sessions import library_path
 from dpiframe.subject import Subject
-from dpiframe.verification import Provider
 
 BATCHES = (1, 16, 64, 512, 2048)
 

@@ -22,7 +22,10 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 import typer.core
 
+from dpiframe import choices
 from dpiframe.errors import DPIFrameError, UsageError
+from dpiframe.external_data import Mode
+from dpiframe.graph_passes.streams import schedule
 from dpiframe.progress import Progress, silent
 
 _HELP: dict[str, Any] = {"context_settings": {"help_option_names": ["-h", "--help"]}}
@@ -36,22 +39,20 @@ Output = Annotated[
     str | None,
     typer.Option("--output", "-o", metavar="FILE", help="Where to write; by default MODEL.opt.onnx beside it."),
 ]
-Provider = Annotated[
-    Literal["auto", "cpu", "cuda"], typer.Option(help="What the result will run on; auto is what this machine has.")
-]
+Provider = Annotated[choices.Provider, typer.Option(help="What the result will run on; auto is what this machine has.")]
 BadIds = Annotated[
-    Literal["error", "zero", "clamp"] | None,
+    choices.BadIds | None,
     typer.Option(help="Ids outside their table: an error (the default), a row of zeros, or the first or last row."),
 ]
 Precision = Annotated[
-    Literal["fp32", "tf32", "fp16"] | None,
+    choices.Precision | None,
     typer.Option(help="Matrix products on CUDA: as accurate as float32 (the default), or 11 bits of each operand."),
 ]
 Streams = Annotated[
     str, typer.Option(metavar="N|auto|off", help="CUDA streams that independent branches run on: at most N, or one.")
 ]
 Order = Annotated[
-    Literal["breadth", "depth"],
+    schedule.Order,
     typer.Option(help="How branches on several streams are launched: alternately, or one after the other."),
 ]
 Without = Annotated[
@@ -63,7 +64,7 @@ Inputs = Annotated[
     typer.Option(metavar="FILE.npz", help="Real inputs to verify on as well, an array an input, by its name."),
 ]
 ExternalData = Annotated[
-    Literal["reference", "copy", "link"],
+    Mode,
     typer.Option(
         help="External data files: leave them in place (the output must lie beside them), copy or hard-link them.",
     ),

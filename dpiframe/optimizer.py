@@ -8,21 +8,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from dpiframe.child import Child
+from dpiframe.choices import BadIds, Precision, Provider, check_choice
 from dpiframe.errors import DPIFrameError, UsageError, VerificationError
 from dpiframe.external_data import Mode, bring, files_to_bring
 from dpiframe.first_difference import first_difference
 from dpiframe.graph_passes.functions import program_fields
 from dpiframe.graph_passes.model_io import external_files, save
 from dpiframe.graph_passes.report import PassReport
+from dpiframe.graph_passes.streams.schedule import Order
 from dpiframe.model_checks import checker_complaint
 from dpiframe.output_file import StagedOutput, check_target, default_output, output_path
 from dpiframe.progress import Progress, silent
 from dpiframe.sessions import require_onnxruntime
 from dpiframe.subject import Subject
-from dpiframe.verification import Provider, Verifier, check_choice
+from dpiframe.verification import Verifier
 from dpiframe.verify_result import Mismatch, VerifyResult
 
 if TYPE_CHECKING:
@@ -36,9 +38,6 @@ if TYPE_CHECKING:
         passes: Sequence[type[Pass]]
 
 
-BadIds = Literal["error", "zero", "clamp"]
-Precision = Literal["fp32", "tf32", "fp16"]
-Order = Literal["breadth", "depth"]
 MAX_STREAMS = 32
 FUSIONS = ("fuse_lookups", "fuse_gemm", "fuse_elementwise", "assign_streams")
 """The passes that form ops, by name: each can be left out."""
@@ -119,18 +118,18 @@ def optimize(
     Raises ModelError for a file that is no usable model, UsageError for arguments that can't be used, VerificationError
     where the result's answers differ or can't be compared, MissingDependencyError without onnxruntime.
     """
-    check_choice("provider", provider, ("auto", "cpu", "cuda"))
+    check_choice("provider", provider, get_args(Provider))
     if bad_ids is not None:
-        check_choice("bad_ids", bad_ids, ("error", "zero", "clamp"))
+        check_choice("bad_ids", bad_ids, get_args(BadIds))
     if precision is not None:
-        check_choice("precision", precision, ("fp32", "tf32", "fp16"))
-    check_choice("order", order, ("breadth", "depth"))
+        check_choice("precision", precision, get_args(Precision))
+    check_choice("order", order, get_args(Order))
     most_streams = stream_count(streams)
     if isinstance(without, str):
         raise UsageError(f"without {without!r}: give a list of passes, [{without!r}] for one")
     for name in without:
         check_choice("without", name, FUSIONS)
-    check_choice("external_data", external_data, ("reference", "copy", "link"))
+    check_choice("external_data", external_data, get_args(Mode))
     require_onnxruntime()
     source = Path(path)
     progress("loading", source.name)

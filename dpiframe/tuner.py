@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import geometric_mean
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from dpiframe.child import Child, Failure, Loadable
 from dpiframe.errors import DPIFrameError, UsageError, VerificationError
 from dpiframe.external_data import files_to_bring
 from dpiframe.graph_passes.model_io import external_files, save
+from dpiframe.graph_passes.streams.schedule import Order
 from dpiframe.input_specs import input_specs
 from dpiframe.inputs import CaseMaker, Feeds
 from dpiframe.output_file import StagedOutput, check_target, output_path
@@ -36,7 +37,7 @@ class Plan:
     """At most so many streams, and the order in which branches are launched."""
 
     streams: int
-    order: Literal["breadth", "depth"]
+    order: Order
 
     def __str__(self) -> str:
         return "one stream" if self.streams == 1 else f"{self.streams} streams, {self.order}-first"
@@ -201,9 +202,10 @@ def _feeds(subject: Subject, batches: Sequence[int]) -> dict[int, Feeds]:
 def _distinct_plans(model: onnx.ModelProto, progress: Progress) -> dict[Plan, onnx.ModelProto]:
     from dpiframe.graph_passes.streams.replan import replan
 
+    orders = get_args(Order)
     found: dict[Plan, onnx.ModelProto] = {}
     for streams in STREAMS:
-        for order in ("breadth", "depth") if streams > 1 else ("breadth",):
+        for order in orders if streams > 1 else orders[:1]:
             plan = Plan(streams, order)
             progress("rewriting", str(plan))
             result = replan(model, streams, order)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import NoReturn, get_args
 
 from dpiframe.child import Child, Failure, Loadable, Outputs
+from dpiframe.choices import Provider, check_choice
 from dpiframe.compare import FLOAT16_BOUND, FLOAT32_BOUND, REDUCED_BOUND, Difference, difference, largest_difference
 from dpiframe.errors import UsageError, VerificationError
 from dpiframe.input_specs import input_differences, input_specs
@@ -16,8 +17,6 @@ from dpiframe.progress import Progress, silent
 from dpiframe.sessions import library_path, may_have_cuda, require_onnxruntime
 from dpiframe.subject import Subject
 from dpiframe.verify_result import FORMS, CaseResult, Form, Mismatch, VerifyResult
-
-Provider = Literal["auto", "cpu", "cuda"]
 
 _NO_CUDA = (
     "no CUDA here (onnxruntime-gpu or a GPU is missing): "
@@ -41,7 +40,7 @@ def verify(
     that is no valid model, and UsageError for arguments that can't be used, two models with other inputs among them.
     """
     require_onnxruntime()
-    check_choice("provider", provider, ("auto", "cpu", "cuda"))
+    check_choice("provider", provider, get_args(Provider))
     progress("loading", str(original))
     subject = Subject.read(original, inputs=inputs, custom_op_library=custom_op_library)
     result = Subject.read(optimized, custom_op_library=custom_op_library)
@@ -54,12 +53,6 @@ def verify(
     if verifier.result.mismatch is not None:
         raise VerificationError(f"{optimized}: {verifier.result.mismatch}", verifier.result)
     return verifier.result
-
-
-def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Raise UsageError for a value that is no choice."""
-    if value not in choices:
-        raise UsageError(f"{name} {value!r}: choose one of {', '.join(choices)}")
 
 
 class Verifier:
