@@ -177,10 +177,9 @@ class _OnCard:
 
 
 def _require_optimized(subject: Subject) -> None:
-    properties = {p.key: p.value for p in subject.model.metadata_props}
-    if "dpiframe.version" not in properties:
+    if "dpiframe.version" not in subject.properties:
         raise UsageError(f"{subject.path}: is not optimized; run `optimize --provider cuda` first, and tune its output")
-    if properties.get("dpiframe.provider") != "cuda":
+    if subject.properties.get("dpiframe.provider") != "cuda":
         raise UsageError(f"{subject.path}: is optimized for CPUs; run `optimize --provider cuda`, and tune its output")
 
 
