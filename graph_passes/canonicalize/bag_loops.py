@@ -1,4 +1,4 @@
-"""The loops that PyTorch's exporters write for nn.EmbeddingBag (P25), run on symbols: what one iteration computes tells
+"""The loops that PyTorch's exporters write for nn.EmbeddingBag, run on symbols: what one iteration computes tells
 whether it pools the rows of one bag.
 
 One exporter writes a Loop that scans (slice the ids, Gather, reduce), the other a Gather of all rows and a Loop that

@@ -1,4 +1,4 @@
-"""Decide an If whose condition is known before the model runs (P36), and put its branch in its place."""
+"""Decide an If whose condition is known before the model runs, and put its branch in its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products written for column vectors become products of rows, which every runtime has faster kernels for (P26)."""
+"""Products written for column vectors become products of rows, which every runtime has faster kernels for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute equal things once (P8, P37): nodes of the same operator, attributes and inputs share one output."""
+"""Compute equal things once: nodes of the same operator, attributes and inputs share one output."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _EXACT_ON_INTEGERS = {"Mod", "Min", "Max", "Range", "CumSum", "ReduceSum", "Redu
 
 
 def constant_nodes(bench: Workbench, changes: list[str]) -> bool:
-    """A Constant node's tensor becomes an initializer, as the other exporter writes it (P3)."""
+    """A Constant node's tensor becomes an initializer, as the other exporter writes it."""
     outputs = bench.output_ids()
     found = 0
     for graph in bench.graphs():

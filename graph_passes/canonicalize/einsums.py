@@ -1,4 +1,4 @@
-"""An Einsum that is a plain matrix product becomes one (P19)."""
+"""An Einsum that is a plain matrix product becomes one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A matrix that is laid out flat and cut into its rows again (P9): each piece is a row of it, whatever the sizes are
+"""A matrix that is laid out flat and cut into its rows again: each piece is a row of it, whatever the sizes are
 computed from."""
 
 from __future__ import annotations

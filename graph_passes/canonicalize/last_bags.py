@@ -1,4 +1,4 @@
-"""Bags of which the last reaches behind its bound (P25): PyTorch's mean divides by, and its maximum goes over, all that
+"""Bags of which the last reaches behind its bound: PyTorch's mean divides by, and its maximum goes over, all that
 is left of the list. What lies behind the bound is put outside of the loop, so that all bags are alike."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Elements that are picked behind a batch axis which is moved out of the way for it (P24), picked where they are."""
+"""Elements that are picked behind a batch axis which is moved out of the way for it, picked where they are."""
 
 from __future__ import annotations
 

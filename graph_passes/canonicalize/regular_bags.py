@@ -1,4 +1,4 @@
-"""Bags that are all equally long (P25): one-hot and fixed-hotness uses of nn.EmbeddingBag become plain lookups."""
+"""Bags that are all equally long: one-hot and fixed-hotness uses of nn.EmbeddingBag become plain lookups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replace shapes computed at run time by constants (P11, P20), as far as only one dimension of each is unknown."""
+"""Replace shapes computed at run time by constants, as far as only one dimension of each is unknown."""
 
 from __future__ import annotations
 

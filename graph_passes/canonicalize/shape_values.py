@@ -1,7 +1,7 @@
 """Integer tensors that describe shapes, evaluated with symbols: `[batch, 26, 16]` is known although `batch` isn't.
 
-Exporters compute shapes at run time (Shape -> Gather -> Concat -> Reshape, patterns P11 and P36). Here each such
-tensor becomes a numpy array of objects: int, str (a dimension's symbol) or None (unknown).
+Exporters compute shapes at run time (Shape -> Gather -> Concat -> Reshape). Here each such tensor becomes a numpy array
+of objects: int, str (a dimension's symbol) or None (unknown).
 """
 
 from __future__ import annotations

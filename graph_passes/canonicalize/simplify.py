@@ -14,7 +14,7 @@ from dpiframe.graph_passes.workbench import Workbench
 
 
 def remove_no_ops(bench: Workbench, changes: list[str]) -> bool:
-    """Let the readers of a node that changes nothing read its input (P6, P20)."""
+    """Let the readers of a node that changes nothing read its input."""
     outputs = bench.output_ids()
     counts: dict[str, int] = {}
     for graph in bench.graphs():

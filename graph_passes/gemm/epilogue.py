@@ -107,7 +107,7 @@ def _gelu(node: gs.Node, value: gs.Tensor) -> list[Operation]:
 
 
 def _batch_normalization(node: gs.Node, value: gs.Tensor) -> list[Operation]:
-    """A scale and a shift by column, where the statistics are constant (P18)."""
+    """A scale and a shift by column, where the statistics are constant."""
     parameters = node.inputs[1:5]
     if node.attrs.get("training_mode", 0) or len(value.shape) != 2 or len(node.outputs) > 1:
         return []

@@ -27,16 +27,16 @@ Chain = tuple[list[Operation], list[gs.Node], gs.Tensor]
 class FuseGemm(Pass):
     """A product, its bias, its activation and what else is done to its elements, as one node (CUDA only).
 
-    1. The product is a Gemm or MatMul with a constant float32 weight, in either layout, of any leading axes (P2); its
-       left operand may be flattened for it, or be a part of rows (P7).
+    1. The product is a Gemm or MatMul with a constant float32 weight, in either layout, of any leading axes; its left
+       operand may be flattened for it, or be a part of rows.
     2. Vectors, columns and matrices of the product's shape are added, subtracted and multiplied: biases, residual adds,
-       gates, a cross layer's x0 * (x W + b) + x with the bias in either place (P21).
+       gates, a cross layer's x0 * (x W + b) + x with the bias in either place.
     3. Activations: Relu, LeakyRelu, PRelu, Sigmoid, Tanh, Gelu, x * Sigmoid(x).
-    4. A BatchNormalization is a scale and a shift (P18).
+    4. A BatchNormalization is a scale and a shift.
     5. Products that share their left operand, or take parts of the same rows, and are followed by the same operations
-       with constants, are one product: experts, tasks' heads, projections, pairs of fields (P12, P26, P28).
+       with constants, are one product: experts, tasks' heads, projections, pairs of fields.
     6. What mixes channels place by place, between chains that can move these, is a product: a convolution of kernel
-       size 1, a weight on the left of a matrix (P19, P26).
+       size 1, a weight on the left of a matrix.
 
     Left alone: products with one column, which chains of other operators take in, what reads a product twice, and
     operands that are ready only after more products than it takes to get here: the product would wait for them.

@@ -1,5 +1,5 @@
-"""What mixes the channels of each place alone is a product: a convolution of kernel size 1 (P19), and a weight times a
-matrix of channels by places (P26)."""
+"""What mixes the channels of each place alone is a product: a convolution of kernel size 1, and a weight times a
+matrix of channels by places."""
 
 from __future__ import annotations
 

@@ -36,13 +36,13 @@ GroupKey = tuple[tuple[Dim, ...], int, str]
 class FuseLookups(Pass):
     """Any number of lookups as one node (the paper's multi-table lookup, Section IV-C).
 
-    1. A lookup is a Gather on axis 0 of a constant 2-D float table (P1), of any dim, shared or not (P22, P34).
-    2. Its ids come from separate inputs (P4), columns of a matrix of integers or floats (P9, P27), through casts,
-       views, slices, splits, picks, transposes, joins, and with offsets, factors, quotients and remainders (P10, P38).
-    3. What follows is taken in: views and joins on any axis (P7, P16), dense columns in the same join, several joins
-       of the same rows (P14), repeated lookups (P37), masked sum, mean and max pooling (P15), the sum of a wide part
-       (P5). Of a join that holds something else, too, the rows are taken in.
-    4. A loop over bags of any length (P25) is taken in whole, with what makes its ids; see canonicalize.bag_loops.
+    1. A lookup is a Gather on axis 0 of a constant 2-D float table, of any dim, shared or not.
+    2. Its ids come from separate inputs, columns of a matrix of integers or floats, through casts, views, slices,
+       splits, picks, transposes, joins, and with offsets, factors, quotients and remainders.
+    3. What follows is taken in: views and joins on any axis, dense columns in the same join, several joins of the same
+       rows, repeated lookups, masked sum, mean and max pooling, the sum of a wide part. Of a join that holds something
+       else, too, the rows are taken in.
+    4. A loop over bags of any length is taken in whole, with what makes its ids; see canonicalize.bag_loops.
     5. Lookups of the same batch axis share one node, unless one's ids are computed from another's rows.
 
     Left alone: loops over rows that pool no bags, lookups with constant ids, tables of other types, rows that a node

@@ -34,7 +34,7 @@ def test_a_constant_condition(condition: bool, shape: tuple[int, ...]) -> None:
 
 
 def test_a_condition_on_a_static_size() -> None:
-    # P36: how the TorchScript exporter writes squeeze(dim) of an unknown size
+    # how the TorchScript exporter writes squeeze(dim) of an unknown size
     model = parse(
         """(float[b,1,4] x) => (float[b,4] y) {
             s = Shape(x) g = Gather(s, one) is_one = Equal(g, one)

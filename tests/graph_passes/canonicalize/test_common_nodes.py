@@ -104,7 +104,7 @@ def test_attributes_that_only_the_protobuf_holds_count() -> None:
 
 
 def test_chains_are_shared_from_the_top() -> None:
-    # P8: an id's casts are repeated for each table that it is looked up in
+    # an id's casts are repeated for each table that it is looked up in
     model = parse(
         """(float[b,2] X) => (int64[b,1] y) {
             p = Slice(X, z, o, o) q = Slice(X, z, o, o)

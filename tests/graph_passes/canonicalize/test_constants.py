@@ -245,7 +245,7 @@ def test_folding_reaches_through_chains_and_reports_them() -> None:
 
 
 def test_a_weight_is_sliced_and_transposed_once_and_for_all() -> None:
-    # P3: the stacked weights of DCN-Mix
+    # the stacked weights of DCN-Mix
     model = parse(
         """(float[b,3] x) => (float[b,2] y) {
             zero = Constant<value_int=0>()

@@ -61,7 +61,7 @@ def test_vectors_of_a_sequence() -> None:
 
 
 def test_vectors_with_the_batch_in_the_middle() -> None:
-    """E[:, i] by the dynamo exporter (P35)."""
+    """E[:, i] by the dynamo exporter."""
     model = canonical(picking("b,3,4", "b,4,4", [1, 0, 2], [1, 0, 2], np.array([[0], [0], [1], [-1]])))
     assert op_types(model) == ["Gather", "Relu"]
     assert positions(model) == [0, 0, 1, 2]

@@ -195,7 +195,7 @@ def test_a_product_of_two_unknown_dimensions_is_left_to_the_runtime() -> None:
 
 
 def test_a_computed_expand_takes_the_inputs_own_sizes() -> None:
-    # P11: expand(-1, 3, -1)
+    # expand(-1, 3, -1)
     model = parse(
         """(float[b,1,4] x) => (float[b,3,4] z) {
             s = Shape(x) g = Gather(s, zero) u = Unsqueeze(g, axis)

@@ -10,7 +10,7 @@ from tests.graph_passes.harness import agree, ids, op_types, optimize, parse, ta
 
 
 def test_second_order_of_a_factorization_machine() -> None:
-    """P17: one pass over the embeddings."""
+    """One pass over the embeddings."""
     model = parse(
         """(float[b,26,16] x) => (float[b,1] y) {
             s = ReduceSum<keepdims=0>(x, one) s2 = Pow(s, two) x2 = Mul(x, x) q = ReduceSum<keepdims=0>(x2, one)
@@ -30,7 +30,7 @@ def test_second_order_of_a_factorization_machine() -> None:
 
 
 def test_cross_network_of_vectors() -> None:
-    """P33: three layers, one node."""
+    """Three layers, one node."""
     model = parse(
         """(float[b,20] x) => (float[b,20] y) {
             s = MatMul(x, u) m = Mul(x, s) a = Add(m, p) c = Add(a, x)
@@ -53,7 +53,7 @@ def test_cross_network_of_vectors() -> None:
 
 
 def test_cross_network_of_matrices() -> None:
-    """P21: each layer's epilogue; both places of the bias."""
+    """Each layer's epilogue; both places of the bias."""
     model = parse(
         """(float[b,8] x) => (float[b,8] y) {
             g = Gemm(x, w, v) m = Mul(x, g) c = Add(m, x) h = MatMul(c, w) n = Mul(x, h) p = Add(n, v) y = Add(p, c)
@@ -67,7 +67,7 @@ def test_cross_network_of_matrices() -> None:
 
 
 def test_gated_cross_layer() -> None:
-    """P21 as GDCN has it: two products, and a gate."""
+    """As GDCN has it: two products, and a gate."""
     model = parse(
         """(float[b,8] x) => (float[b,8] y) {
             g = Gemm(x, w) a = Add(g, v) h = Gemm(x, u) s = Sigmoid(h) m = Mul(x, a) n = Mul(m, s) y = Add(n, x)
@@ -81,7 +81,7 @@ def test_gated_cross_layer() -> None:
 
 
 def test_projections_of_numeric_fields() -> None:
-    """P13: products of one number each, for the join with the looked-up rows."""
+    """Products of one number each, for the join with the looked-up rows."""
     fields = ", ".join(f"float[b] I{i}" for i in range(4))
     nodes = " ".join(
         f"r{i} = Reshape(I{i}, column) p{i} = MatMul(r{i}, w{i}) u{i} = Unsqueeze(p{i}, one)" for i in range(4)
@@ -124,7 +124,7 @@ def test_projections_that_a_lookup_joins() -> None:
 
 
 def test_batch_normalization_and_what_follows() -> None:
-    """P18, P30: after a product of matrices and before a gate."""
+    """After a product of matrices and before a gate."""
     weights = {name: np.abs(floats(8, seed=i)) for i, name in enumerate(("s", "t", "m", "v"))}
     model = parse(
         "(float[b,8] x) => (float[b,8] y) { g = Gemm(x, w) n = BatchNormalization(g, s, t, m, v) y = Relu(n) }",
@@ -137,7 +137,6 @@ def test_batch_normalization_and_what_follows() -> None:
 
 
 def test_dice() -> None:
-    """P31."""
     weights = {name: np.abs(floats(8, seed=i)) for i, name in enumerate(("s", "t", "m", "v", "alpha"))}
     model = parse(
         """(float[b,8] x) => (float[b,8] y) {
@@ -153,7 +152,7 @@ def test_dice() -> None:
 
 
 def test_normalizations_of_each_field() -> None:
-    """P23: slices, a normalization each, and the join: one node."""
+    """Slices, a normalization each, and the join: one node."""
     nodes = " ".join(
         f"s{i} = Slice(x, p{i}, p{i + 1}, one) n{i} = LayerNormalization(s{i}, w{i}, v{i})" for i in range(3)
     )
@@ -170,7 +169,7 @@ def test_normalizations_of_each_field() -> None:
 
 
 def test_dot_interaction() -> None:
-    """P24: products of all pairs, the upper triangle of them, and the dense part before it; as either exporter has it."""
+    """Products of all pairs, the upper triangle of them, and the dense part before it; as either exporter has it."""
     row, column = np.triu_indices(5, 1)
     dynamo = "a = Transpose<perm=[1,2,0]>(z) g = GatherND(a, pairs) t = Transpose<perm=[1,0]>(g)"
     script = "f = Flatten(z) t = Gather<axis=1>(f, linear)"
@@ -192,7 +191,7 @@ def test_dot_interaction() -> None:
 
 
 def test_pairs_by_index() -> None:
-    """P35."""
+    """Each pair's inner product, from two picks of the fields."""
     row, column = np.triu_indices(5, 1)
     model = parse(
         """(float[b,5,4] x) => (float[b,10] y) {
@@ -207,7 +206,7 @@ def test_pairs_by_index() -> None:
 
 
 def test_masked_mean_pooling() -> None:
-    """P15 on rows that are there already: a mask from ids, and a mean that divides by the number of them."""
+    """Of rows that are there already: a mask from ids, and a mean that divides by the number of them."""
     model = parse(
         """(int64[b,7] i, float[b,7,4] e) => (float[b,4] y) {
             z = Equal(i, zero) n = Not(z) m = Cast<to=1>(n) u = Unsqueeze(m, two) p = Mul(e, u)
@@ -226,7 +225,7 @@ def test_masked_mean_pooling() -> None:
 
 
 def test_a_mask_from_rows_that_are_zero() -> None:
-    """P15 as FuxiCTR has it: a row of zeros doesn't count."""
+    """As FuxiCTR has it: a row of zeros doesn't count."""
     model = parse(
         """(float[b,7,4] x) => (float[b,4] y) {
             t = ReduceSum<keepdims=0>(x, two) z = Equal(t, zero) n = Not(z) m = Cast<to=1>(n) c = ReduceSum(m, one)
@@ -242,7 +241,7 @@ def test_a_mask_from_rows_that_are_zero() -> None:
 
 
 def test_gates_of_experts() -> None:
-    """P12: a softmax over the experts, and the sum of what they say."""
+    """A softmax over the experts, and the sum of what they say."""
     model = parse(
         """(float[b,4,8] e, float[b,4] g) => (float[b,8] y) {
             s = Softmax<axis=1>(g) u = Unsqueeze(s, one) m = MatMul(u, e) y = Squeeze(m, one)
@@ -274,7 +273,7 @@ def test_a_head() -> None:
 
 
 def test_target_attention_of_a_fixed_length() -> None:
-    """P32's elementwise part: the query beside every element of the history."""
+    """The query beside every element of the history."""
     model = parse(
         """(float[b,1,4] q, float[b,7,4] k) => (float[b,7,16] y) {
             e = Expand(q, c) d = Sub(e, k) p = Mul(e, k) y = Concat<axis=-1>(e, k, d, p)
@@ -296,7 +295,7 @@ def test_target_attention_of_a_dynamic_length() -> None:
 
 
 def test_an_accumulator_that_starts_at_zero() -> None:
-    """P20: what is left of it is nothing."""
+    """What is left of it is nothing."""
     model = parse(
         """(float[b,4] x, float[b,1] w) => (float[b,1] y) {
             n = Shape<end=1>(x) c = Concat<axis=0>(n, one) z = ConstantOfShape(c) a = Add(z, w) s = ReduceSum(x, one) y = Add(a, s)

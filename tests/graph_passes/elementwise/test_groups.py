@@ -139,7 +139,7 @@ def test_a_chain_of_early_groups() -> None:
 
 
 def test_the_pieces_of_a_join() -> None:
-    """Each numeric field's own projection (P13), all read by one node outside."""
+    """Each numeric field's own projection, all read by one node outside."""
     model = parse(
         """(float[b,4] x, float[b,4] u, float[b,4] v) => (float[b,4] y, float[b,4] z) {
             a = Relu(x) c = Relu(u) d = Relu(v) j = other.Join(a, c) z = Neg(d) y = Relu(j)

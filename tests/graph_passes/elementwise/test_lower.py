@@ -36,7 +36,7 @@ def test_every_rule_is_for_an_operator_of_onnx() -> None:
 
 
 def test_a_whole_model_as_one_program() -> None:
-    """The second order of a factorization machine (P17), as text."""
+    """The second order of a factorization machine, as text."""
     model = parse(
         """(float[b,26,16] e) => (float[b,1] y) {
             s = ReduceSum<keepdims=0>(e, one) s2 = Pow(s, two) e2 = Pow(e, two) q = ReduceSum<keepdims=0>(e2, one)

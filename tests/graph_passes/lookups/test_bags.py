@@ -1,4 +1,4 @@
-"""Hazard: a loop over bags (P25) is taken in and gives something else than the loop, or one that is none over bags is
+"""Hazard: a loop over bags is taken in and gives something else than the loop, or one that is none over bags is
 taken for it."""
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from tests.graph_passes.harness import (
 )
 from tests.graph_passes.lookups.models import two_fields
 
-# P1, P4: plain lookups, one id stream a table
+# plain lookups, one id stream a table
 
 
 def test_two_lookups_and_their_join_are_one_node() -> None:
@@ -72,7 +72,7 @@ def test_tables_of_odd_sizes(rows: int, dim: int) -> None:
     agree(model, result, *batches({"a": (("b",), rows)}))
 
 
-# P3: constants behind Constant and Identity nodes
+# constants behind Constant and Identity nodes
 
 
 def test_a_table_behind_identity_and_constant_nodes() -> None:
@@ -98,7 +98,7 @@ def test_a_table_behind_identity_and_constant_nodes() -> None:
     agree(model, result, *batches({"a": (("b",), 10), "c": (("b",), 10), "d": (("b",), 2)}))
 
 
-# P6: nodes without effect
+# nodes without effect
 
 
 def test_casts_and_views_without_effect_do_not_matter() -> None:
@@ -119,7 +119,7 @@ def test_casts_and_views_without_effect_do_not_matter() -> None:
     agree(model, result, {"a": ids(5, high=10), "x": np.arange(5, dtype=np.float32)})
 
 
-# P11, P20, P36: shapes computed at run time, zeros added, branches decided
+# shapes computed at run time, zeros added, branches decided
 
 
 def test_computed_shapes_zeros_and_decided_branches() -> None:
@@ -161,7 +161,7 @@ def test_computed_shapes_zeros_and_decided_branches() -> None:
     agree(model, result, {"X": x}, {"X": x[:1]}, {"X": x[:0]}, tolerance=FP32_TOLERANCE)
 
 
-# P22: one table, several id streams
+# one table, several id streams
 
 
 def test_a_shared_table_is_one_input() -> None:
@@ -180,7 +180,7 @@ def test_a_shared_table_is_one_input() -> None:
     agree(model, result, *batches({"item": (("b",), 10), "history": (("b", 3), 10)}))
 
 
-# P34, P37
+# tables of several dims, repeated lookups
 
 
 def test_mixed_dims() -> None:
@@ -236,7 +236,7 @@ def test_lookups_whose_ids_come_from_rows_are_a_level_later() -> None:
 
 
 def test_ids_from_a_constant_integer_table() -> None:
-    # P39: features of an item; the integer table stays a Gather
+    # features of an item; the integer table stays a Gather
     model = parse(
         """(int64[b] item) => (float[b,4] y) {
             category = Gather(CATEGORY, item)

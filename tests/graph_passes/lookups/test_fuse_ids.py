@@ -18,7 +18,7 @@ from tests.graph_passes.harness import (
     table,
 )
 
-# P9, P27: ids in one matrix
+# ids in one matrix
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
@@ -56,7 +56,7 @@ def test_fractions_are_cut_off_toward_zero() -> None:
 
 
 def test_a_matrix_with_the_batch_last() -> None:
-    # P27: [k,b], as DLRM feeds it
+    # [k,b], as DLRM feeds it
     model = parse(
         """(int64[2,b] x) => (float[b,8] y) {
             s0 = Constant<value_int=0>()  s1 = Constant<value_int=1>()
@@ -91,7 +91,7 @@ def test_a_transposed_matrix() -> None:
 
 
 def test_columns_picked_by_a_list() -> None:
-    # P10: how the TorchScript exporter writes X[:, [3, 1]]
+    # how the TorchScript exporter writes X[:, [3, 1]]
     model = parse(
         "(float[b,4] X) => (float[b,2,4] y) { p = Gather<axis=1>(X, picks) i = Cast<to=7>(p) y = Gather(W, i) }",
         W=table(10, 4), picks=np.array([3, 1]),
@@ -103,7 +103,7 @@ def test_columns_picked_by_a_list() -> None:
 
 
 def test_columns_picked_by_gather_nd_between_transposes() -> None:
-    # P10: how the dynamo exporter writes X[:, [2, 0]]
+    # how the dynamo exporter writes X[:, [2, 0]]
     model = parse(
         """(float[b,3] X) => (float[b,2,4] y) {
             t = Transpose<perm=[1,0]>(X)
@@ -120,7 +120,7 @@ def test_columns_picked_by_gather_nd_between_transposes() -> None:
     agree(model, result, *({"X": c["X"].astype(np.float32)} for c in batches({"X": (("b", 3), 10)})))
 
 
-# P10, P38: offsets, factors, quotients and remainders
+# offsets, factors, quotients and remainders
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_other_arithmetic_stays_before_the_lookup(steps: str, why: str) -> None:
 
 
 def test_a_quotient_and_remainder_embedding() -> None:
-    # P38: two tables, their rows multiplied; the product of rows is left alone
+    # two tables, their rows multiplied; the product of rows is left alone
     model = parse(
         """(int64[b] a) => (float[b,4] y) {
             n = Constant<value_int=5>()
@@ -192,7 +192,7 @@ def test_a_quotient_and_remainder_embedding() -> None:
 
 
 def test_ids_of_two_levels() -> None:
-    # P39: ids * n + field, then one lookup a pair of fields
+    # ids * n + field, then one lookup a pair of fields
     model = parse(
         """(int64[b,2] x) => (float[b,2,2,4] y) {
             two = Constant<value_ints=[2]>()  axis = Constant<value_ints=[2]>()
@@ -210,7 +210,7 @@ def test_ids_of_two_levels() -> None:
 
 
 def test_ids_joined_from_separate_inputs() -> None:
-    # P10: RecBole joins its inputs before it adds the offsets
+    # RecBole joins its inputs before it adds the offsets
     model = parse(
         """(int64[b] a, int64[b] c, int64[b] d) => (float[b,3,4] y) {
             one = Constant<value_ints=[1]>()

@@ -20,7 +20,7 @@ from tests.graph_passes.harness import (
     table,
 )
 
-# P7, P14, P16: joins
+# joins
 
 
 @pytest.mark.parametrize("flatten", ["y = Flatten<axis=1>(j)", "y = Reshape(j, keep)", "y = Reshape(j, solve)"])
@@ -69,7 +69,7 @@ def test_two_joins_of_the_same_bytes_are_one_output_and_a_view() -> None:
 
 
 def test_joins_on_the_last_axis_of_mixed_dims_with_dense_columns() -> None:
-    # P16, P34: [b,1,d] pieces of several dims, flattened, then dense slices of the same matrix
+    # [b,1,d] pieces of several dims, flattened, then dense slices of the same matrix
     model = parse(
         """(float[b,5] X) => (float[b,15] y) {
             i0 = Constant<value_ints=[0]>()  i1 = Constant<value_ints=[1]>()  i2 = Constant<value_ints=[2]>()
@@ -90,7 +90,7 @@ def test_joins_on_the_last_axis_of_mixed_dims_with_dense_columns() -> None:
     agree(model, result, {"X": x}, {"X": x[:1]}, {"X": x[:0]})
 
 
-# P29: a constant added to rows
+# a constant added to rows
 
 
 def test_zeros_added_to_rows_are_dropped() -> None:
@@ -125,7 +125,7 @@ def test_other_constants_stay_outside() -> None:
 
 
 def test_rows_that_are_expanded_stay_rows() -> None:
-    # P32: the query of a target attention
+    # the query of a target attention
     model = parse(
         """(int64[b,1] a) => (float[b,3,4] y) {
             shape = Constant<value_ints=[1, 3, 4]>()
@@ -140,7 +140,7 @@ def test_rows_that_are_expanded_stay_rows() -> None:
 
 
 def test_rows_that_are_transposed_stay_rows() -> None:
-    # P24: E and its transpose
+    # E and its transpose
     model = parse(
         """(int64[b,3] x) => (float[b,3,3] y) {
             e = Gather(W, x)
@@ -155,7 +155,7 @@ def test_rows_that_are_transposed_stay_rows() -> None:
 
 
 def test_pairs_picked_from_a_join_stay_picks() -> None:
-    # P35: n (n - 1) / 2 rows of n
+    # n (n - 1) / 2 rows of n
     model = parse(
         """(int64[b,4] x) => (float[b,6,4] y) {
             e = Gather(W, x)
@@ -170,7 +170,7 @@ def test_pairs_picked_from_a_join_stay_picks() -> None:
 
 
 def test_slices_of_a_join_are_taken_in() -> None:
-    # P28: a join that is split again
+    # a join that is split again
     model = parse(
         """(int64[b,2] x) => (float[b,1,4] y) {
             e = Gather(W, x)

@@ -21,7 +21,7 @@ from tests.graph_passes.harness import (
     table,
 )
 
-# P15: pooling
+# pooling
 
 MASKS = {
     "ids": "eq = Equal(x, zero)  ne = Not(eq)  m = Cast<to=1>(ne)",
@@ -71,7 +71,7 @@ def test_masked_pooling(mask: str, pool: str) -> None:
     ],
 )
 def test_a_mask_is_spread_over_the_row_in_any_way(spread: str) -> None:
-    # P15, P22: the sequence shares its table with a field of one id
+    # the sequence shares its table with a field of one id
     model = parse(
         f"""(int64[b,3] x, int64[b] a) => (float[b,8] y) {{
             zero = Constant<value_int=0>()  i1 = Constant<value_ints=[1]>()  i2 = Constant<value_ints=[2]>()

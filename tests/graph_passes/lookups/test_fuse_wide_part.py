@@ -1,4 +1,4 @@
-"""Hazard: a wide part's sum (P5, P8: numbers of patterns) has other terms, or gives up what else reads them."""
+"""Hazard: a wide part's sum has other terms, or gives up what else reads them."""
 
 from __future__ import annotations
 
