@@ -85,8 +85,8 @@ def export_model(
         ExportError: the model can't be exported, or the file doesn't give its answers; one line that says what to
             change.
         ValueError: an unknown exporter, an opset that it can't write, or names that don't fit the inputs and outputs.
-        UsageError: no file can be put at the path, or where the weights go beside it: a folder, a device, pipe or socket,
-            or a place in no folder.
+        UsageError: no file can be put at the path, or where the weights go beside it: there is a folder, device, pipe
+            or socket, or no folder to put it in.
     """
     begin = time.monotonic()
     target = output_path(path)
