@@ -20,6 +20,7 @@ from dpiframe.progress import Progress, silent
 from dpiframe.repeated_rows import repeated_rows
 from dpiframe.sessions import library_path
 from dpiframe.subject import Subject
+from dpiframe.verification import NO_CUDA
 
 BATCHES = (1, 16, 64, 512, 2048)
 
@@ -82,9 +83,10 @@ def bench(
             custom_op_library=custom_op_library,
             progress=progress,
         )
-        # Where it was verified: a model may be optimized for CUDA on a machine that has none.
-        runs_on = optimized.provider if optimized.verification is None else optimized.verification.provider
+        runs_on = optimized.runs_here_on
         result = BenchResult(source, runs_on, notes=list(optimized.notes))
+        if runs_on != optimized.provider:
+            result.notes.append(f"{NO_CUDA}: both forms were measured on the CPU")
         cuda = runs_on == "cuda"
         child.add("original", Loadable(source, cuda, subject.custom_ops))
         child.add("fused", Loadable(output, cuda, [*subject.custom_ops, Path(library_path())]))

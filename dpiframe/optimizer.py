@@ -47,14 +47,16 @@ FUSIONS = ("fuse_lookups", "fuse_gemm", "fuse_elementwise", "assign_streams")
 class OptimizeResult:
     """What `optimize` did.
 
-    fused: whether anything was; if not, the output is a copy of the input, byte for byte, and nothing had to be
-    verified. nodes_before/after: executed nodes. lookups_fused: of lookups_before. reports: each pass's changes and
-    refusals.
+    provider: what the output is made for. runs_here_on: what this machine can run it on: "cpu", too, where CUDA was
+    asked for and there is none. fused: whether anything was; if not, the output is a copy of the input, byte for byte,
+    and nothing had to be verified. nodes_before/after: executed nodes. lookups_fused: of lookups_before. reports: each
+    pass's changes and refusals.
     """
 
     input: Path
     output: Path
     provider: Literal["cpu", "cuda"]
+    runs_here_on: Literal["cpu", "cuda"]
     fused: bool
     nodes_before: int
     nodes_after: int
@@ -144,9 +146,9 @@ def optimize(
         from dpiframe.graph_passes import pipeline
 
         verifier = Verifier(child, subject, provider, progress)
-        runs_on: Literal["cpu", "cuda"] = "cuda" if verifier.cuda or provider == "cuda" else "cpu"
+        made_for: Literal["cpu", "cuda"] = "cuda" if verifier.cuda or provider == "cuda" else "cpu"
         options: Options = {
-            "provider": runs_on,
+            "provider": made_for,
             "bad_ids": _kept(subject, "--bad-ids", "bad", bad_ids) or "error",
             "precision": _kept(subject, "--precision", "precision", precision) or "fp32",
             "streams": most_streams,
@@ -165,7 +167,7 @@ def optimize(
             culprit = _verify(verifier, subject, rewritten, staged, options, progress)
         if verifier.result.mismatch is not None:
             _fail(verifier, subject, culprit)
-        result = _result(subject, target, runs_on, rewritten)
+        result = _result(subject, target, made_for, verifier.result.provider, rewritten)
         result.notes += remedies
         if rewritten.fused:
             result.verification = verifier.result
@@ -240,12 +242,17 @@ def _remedy(mismatch: Mismatch | None, culprit: str | None, options: Options) ->
 
 
 def _result(
-    subject: Subject, target: Path, provider: Literal["cpu", "cuda"], rewritten: PipelineResult
+    subject: Subject,
+    target: Path,
+    provider: Literal["cpu", "cuda"],
+    runs_here_on: Literal["cpu", "cuda"],
+    rewritten: PipelineResult,
 ) -> OptimizeResult:
     result = OptimizeResult(
         input=subject.path,
         output=target,
         provider=provider,
+        runs_here_on=runs_here_on,
         fused=rewritten.fused,
         nodes_before=rewritten.nodes_before,
         nodes_after=rewritten.nodes_after if rewritten.fused else rewritten.nodes_before,

@@ -18,10 +18,7 @@ from dpiframe.sessions import library_path, may_have_cuda, require_onnxruntime
 from dpiframe.subject import Subject
 from dpiframe.verify_result import FORMS, CaseResult, Form, Mismatch, VerifyResult
 
-_NO_CUDA = (
-    "no CUDA here (onnxruntime-gpu or a GPU is missing): "
-    "the bodies and the CPU kernels were verified, the CUDA kernels were not"
-)
+NO_CUDA = "no CUDA here (onnxruntime-gpu or a GPU is missing)"
 
 
 def verify(
@@ -70,7 +67,9 @@ class Verifier:
         self.cuda = provider != "cpu" and may_have_cuda() and self._cuda_works()
         self.result = VerifyResult("cuda" if self.cuda else "cpu")
         if provider == "cuda" and not self.cuda:
-            self.result.notes.append(_NO_CUDA)
+            self.result.notes.append(
+                f"{NO_CUDA}: the bodies and the CPU kernels were verified, the CUDA kernels were not"
+            )
 
     def run(self, optimized: Path, *, bad_ids: str = "error", precision: str = "fp32") -> None:
         """Compare, then measure. Raises VerificationError where the original answers no case.

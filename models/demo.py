@@ -111,7 +111,7 @@ def demo(
     names = schema.input_names
     export_model(model, example, original, input_names=names, output_names=model.output_names)
     report = dpiframe.optimize(original, optimized, provider=provider)
-    run_original, run_optimized = open_sessions(original, optimized, report.provider)
+    run_original, run_optimized = open_sessions(original, optimized, report.runs_here_on)
     console.print(_graph_table(report))
 
     console.rule("4. answers")
@@ -124,11 +124,11 @@ def demo(
 
     console.rule("5. latency")
     timings = [time_pair(batch, run_original, run_optimized, test) for batch in BATCHES]
-    console.print(_latency_table(timings, report.provider))
+    console.print(_latency_table(timings, report.runs_here_on))
     if find_spec("matplotlib") is None:
         console.print("matplotlib is not installed: no plot (pip install 'dpiframe[plot]')")
     else:
-        _plot(timings, report.provider, folder / "latency.png")
+        _plot(timings, report.runs_here_on, folder / "latency.png")
         console.print(f"wrote {folder / 'latency.png'}")
 
     failures = _failures(answers, generated=source is None)

@@ -16,7 +16,15 @@ import pytest
 from dpiframe import latency
 from dpiframe.bench import bench
 from dpiframe.errors import DPIFrameError, UsageError
-from tests.front_door.helpers import TABLE_ROWS, Finished, ctr_model, fingerprint, save_with_external_data
+from dpiframe.verification import Verifier
+from tests.front_door.helpers import (
+    TABLE_ROWS,
+    Finished,
+    ctr_model,
+    fingerprint,
+    model_without_lookups,
+    save_with_external_data,
+)
 
 
 @pytest.mark.usefixtures("without_latency")
@@ -108,6 +116,19 @@ def test_a_model_of_one_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_latency")
+@pytest.mark.parametrize("model", [ctr_model(), model_without_lookups()], ids=["fused", "nothing to fuse"])
+def test_without_a_gpu_cuda_is_measured_on_the_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: onnx.ModelProto
+) -> None:
+    monkeypatch.setattr(Verifier, "_cuda_works", lambda _: False)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    result = bench(path, provider="cuda", batches=(3,))
+    assert (result.provider, [one.batch for one in result.latencies]) == ("cpu", [3])
+    assert result.notes[-1] == "no CUDA here (onnxruntime-gpu or a GPU is missing): both forms were measured on the CPU"
+
+
+@pytest.mark.usefixtures("without_latency")
 def test_nothing_measured_is_an_error(model_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dpiframe.child import Child, Failure
 
@@ -130,7 +151,11 @@ def test_the_command_speaks_json(model_file: Path, run_command: Callable[..., Fi
 
 
 @pytest.mark.parametrize(
-    ("plot", "says"), [("x.txt", "give a file that ends in .png, .svg, .pdf"), ("no/x.png", "the folder no doesn't exist; make it first")]
+    ("plot", "says"),
+    [
+        ("x.txt", "give a file that ends in .png, .svg, .pdf"),
+        ("no/x.png", "the folder no doesn't exist; make it first"),
+    ],
 )
 def test_a_plot_that_cannot_be_written_is_said_first(
     model_file: Path, run_command: Callable[..., Finished], plot: str, says: str

@@ -94,7 +94,7 @@ def test_refusals_are_collapsed_by_reason(capsys: pytest.CaptureFixture[str]) ->
         PassReport("second", refusals=[Refusal(f"node_{i}", "ids come from a [MASK]") for i in range(5)]),
     ]
     result = dpiframe.OptimizeResult(
-        Path("in.onnx"), Path("out.onnx"), "cpu", True, 9, 4, lookups_before=6, lookups_fused=1, reports=reports
+        Path("in.onnx"), Path("out.onnx"), "cpu", "cpu", True, 9, 4, lookups_before=6, lookups_fused=1, reports=reports
     )
     print_optimized(result)
     lines = capsys.readouterr().out.splitlines()
@@ -112,7 +112,7 @@ def test_latencies_say_where_they_are_of(capsys: pytest.CaptureFixture[str]) -> 
     }
     for provider, label in labels.items():
         result = dpiframe.OptimizeResult(
-            Path("in.onnx"), Path("out.onnx"), provider, True, 9, 4, 6, 6, [], verification=verification
+            Path("in.onnx"), Path("out.onnx"), provider, "cpu", True, 9, 4, 6, 6, [], verification=verification
         )
         print_optimized(result)
         assert label in capsys.readouterr().out
