@@ -27,10 +27,9 @@ _LONGEST = 200
 
 @dataclass(frozen=True)
 class Failure:
-    """A model that could not be loaded or run. died: it took the process with it."""
+    """A model that could not be loaded or run."""
 
     reason: str
-    died: bool
 
 
 @dataclass(frozen=True)
@@ -158,9 +157,9 @@ class Child:
         if not line.endswith(b"\n"):
             reason = f"the process {_how_it_died(process.wait())}{self._last_words()}"
             self.restart()
-            return Failure(reason, died=True)
+            return Failure(reason)
         answer: dict[str, Any] = json.loads(line)
-        return answer if answer["ok"] else Failure(answer["error"], died=False)
+        return answer if answer["ok"] else Failure(answer["error"])
 
     def _last_words(self) -> str:
         """What the process wrote to stderr in the end, as the C++ library does for an exception that nobody catches."""

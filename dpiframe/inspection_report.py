@@ -13,9 +13,9 @@ from dpiframe.graph_passes.inspection import BranchInfo, Inspection
 _MOST_ROWS = 16
 
 
-def print_inspection(found: Inspection, console: Console | None = None) -> None:
+def print_inspection(found: Inspection) -> None:
     """Print tables of the model's parts; long lists are cut, `--json` holds them whole."""
-    console = console or Console()
+    console = Console()
     console.print(f"inputs   {_listed(found.inputs)}", markup=False)
     console.print(f"outputs  {_listed(found.outputs)}", markup=False)
     _print_tables(found, console)

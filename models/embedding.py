@@ -25,13 +25,10 @@ class FieldEmbedding(nn.Module):
     Args:
         schema: the fields.
         dim: length of every embedding, in place of the schema's dims (1 gives the weights of a linear model).
-        std: standard deviation of the initial weights.
         pool_sequences: True gives the mean of each sequence, False the sequence itself.
     """
 
-    def __init__(
-        self, schema: FeatureSchema, *, dim: int | None = None, std: float = 0.01, pool_sequences: bool = True
-    ) -> None:
+    def __init__(self, schema: FeatureSchema, *, dim: int | None = None, pool_sequences: bool = True) -> None:
         super().__init__()
         self.schema = schema
         self.pool_sequences = pool_sequences
@@ -39,7 +36,7 @@ class FieldEmbedding(nn.Module):
         self.tables = nn.ModuleDict()
         for name, (rows, own_dim) in schema.tables.items():
             table = nn.Embedding(rows, dim or own_dim)
-            nn.init.normal_(table.weight, std=std)
+            nn.init.normal_(table.weight, std=0.01)
             self.tables[self._keys[name]] = table
 
     def forward(self, ids: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -132,7 +132,7 @@ def test_without_a_gpu_cuda_is_measured_on_the_cpu(
 def test_nothing_measured_is_an_error(model_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dpiframe.child import Child, Failure
 
-    monkeypatch.setattr(Child, "time", lambda *_: Failure("out of memory", died=False))
+    monkeypatch.setattr(Child, "time", lambda *_: Failure("out of memory"))
     with pytest.raises(DPIFrameError, match="no batch size could be measured: batch 9: out of memory"):
         bench(model_file, provider="cpu", batches=(9,))
 
