@@ -79,9 +79,7 @@ def test_a_kept_header_is_used_without_a_network(
     assert capsys.readouterr().out.strip() == str(folder)
 
 
-def test_a_broken_kept_header_is_fetched_again(
-    script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_kept_header_is_fetched_again(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     text = b"a header"
     monkeypatch.setattr(script, "SHA256", script.hashlib.sha256(text).hexdigest())
     folder = script.cache_folder()

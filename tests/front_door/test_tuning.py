@@ -10,8 +10,6 @@ import onnx
 import onnxruntime as ort
 import pytest
 
-pytest.importorskip("onnx_graphsurgeon")
-
 import dpiframe
 from dpiframe.child import Child, Loadable
 from dpiframe.errors import DPIFrameError, UsageError, VerificationError

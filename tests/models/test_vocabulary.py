@@ -20,8 +20,8 @@ def rows(values: list[str]) -> RawRows:
     return RawRows(np.zeros(len(values), np.float32), np.zeros((len(values), 0), np.float32), (), {"f": values})
 
 
-@given(VALUES, st.integers(1, 5), st.randoms())
-def test_ids_follow_frequency_and_the_minimum_count(values: list[str], min_count: int, random: object) -> None:
+@given(VALUES, st.integers(1, 5))
+def test_ids_follow_frequency_and_the_minimum_count(values: list[str], min_count: int) -> None:
     vocabulary = Encoder.fit([rows(values)], min_count=min_count).fields["f"]
     counts = Counter(values)
     kept = [value for value in counts if counts[value] >= min_count]
