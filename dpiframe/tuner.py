@@ -98,20 +98,31 @@ def tune(
     batches: Sequence[int] = (),
     custom_op_library: str | Path | None = None,
     progress: Progress = silent,
-    timer: Timer | None = None,
 ) -> TuneResult:
     """Measure an optimized model with one to four streams and both launch orders, and write the fastest.
 
     output: by default the model's own file, which is replaced in one step. batches: the sizes to measure at, 1 and
     more; by default BATCHES. Plans are compared by the geometric mean over all sizes of how many times as fast as one
     stream they are; one that gains less than LEAST_GAIN loses to it. custom_op_library: the library of a model's own
-    operators. timer: instead of runs on this machine's GPU. The answers of what is written are compared with the
-    model's first.
+    operators. The answers of what is written are compared with the model's first.
 
     Raises ModelError for a file that is no usable model, UsageError for one that isn't optimized for CUDA or arguments
     that can't be used, DPIFrameError without a GPU or where a plan can't run, VerificationError where answers differ,
     MissingDependencyError without onnxruntime.
     """
+    return _tune(path, output, batches, custom_op_library, progress, timer=None)
+
+
+def _tune(
+    path: str | Path,
+    output: str | Path | None,
+    batches: Sequence[int],
+    custom_op_library: str | Path | None,
+    progress: Progress,
+    *,
+    timer: Timer | None,
+) -> TuneResult:
+    """timer: for tests on machines without a GPU, where answers are compared on the CPU; None measures on the card."""
     require_onnxruntime()
     source = Path(path)
     # a link stays one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +15,9 @@ from dpiframe.child import Child, Loadable
 from dpiframe.errors import DPIFrameError, UsageError, VerificationError
 from dpiframe.graph_passes.pipeline import optimize_model
 from dpiframe.inputs import Feeds
+from dpiframe.progress import silent
 from dpiframe.sessions import library_path
-from dpiframe.tuner import Plan, TuneResult, tune
+from dpiframe.tuner import Plan, Timer, TuneResult, _tune
 from dpiframe.tuning_report import print_tuned
 from tests.custom_ops.regions import rows, towers
 from tests.front_door.helpers import Finished, ctr_model, fingerprint
@@ -41,6 +42,10 @@ class FakeTimer:
         return {name: self.ms.get(name, 1.0) for name in files}
 
 
+def tune_with(timer: Timer | None, path: Path, output: Path | None = None, batches: Sequence[int] = ()) -> TuneResult:
+    return _tune(path, output, batches, None, silent, timer=timer)
+
+
 @pytest.fixture
 def optimized(tmp_path: Path) -> Path:
     path = tmp_path / "model.opt.onnx"
@@ -57,7 +62,7 @@ def streams_of(path: Path) -> str:
 def test_the_fastest_is_written_into_the_file(optimized: Path) -> None:
     before = onnx.load(optimized)
     timer = FakeTimer({"3 streams, depth-first": 0.8, "2 streams, breadth-first": 0.9})
-    result = tune(optimized, batches=(32, 8, 32), timer=timer)
+    result = tune_with(timer, optimized, batches=(32, 8, 32))
     assert result.best == Plan(3, "depth")
     assert streams_of(optimized) == "streams 3"
     assert [tried.plan for tried in result.tried] == PLANS
@@ -74,7 +79,7 @@ def test_the_fastest_is_written_into_the_file(optimized: Path) -> None:
 @pytest.mark.usefixtures("without_latency")
 @pytest.mark.parametrize("ms", [1.0, 0.985])
 def test_what_may_be_noise_is_one_stream(optimized: Path, ms: float) -> None:
-    result = tune(optimized, batches=(4,), timer=FakeTimer({str(plan): ms for plan in PLANS[1:]}))
+    result = tune_with(FakeTimer({str(plan): ms for plan in PLANS[1:]}), optimized, batches=(4,))
     assert result.best == Plan(1, "breadth")
     assert streams_of(optimized) == "streams 1"
 
@@ -83,7 +88,7 @@ def test_what_may_be_noise_is_one_stream(optimized: Path, ms: float) -> None:
 def test_another_output(optimized: Path, tmp_path: Path) -> None:
     before = fingerprint(tmp_path)
     target = tmp_path / "tuned.onnx"
-    result = tune(optimized, target, batches=(4,), timer=FakeTimer({"2 streams, breadth-first": 0.5}))
+    result = tune_with(FakeTimer({"2 streams, breadth-first": 0.5}), optimized, target, batches=(4,))
     assert result.output == target
     assert streams_of(target) == "streams 2"
     target.unlink()
@@ -94,7 +99,7 @@ def test_another_output(optimized: Path, tmp_path: Path) -> None:
 def test_a_link_stays_a_link(optimized: Path, tmp_path: Path) -> None:
     link = tmp_path / "link.onnx"
     link.symlink_to(optimized.name)
-    tune(link, batches=(4,), timer=FakeTimer({"2 streams, breadth-first": 0.5}))
+    tune_with(FakeTimer({"2 streams, breadth-first": 0.5}), link, batches=(4,))
     assert link.is_symlink()
     assert streams_of(optimized) == "streams 2"
 
@@ -104,7 +109,7 @@ def test_without_branches_nothing_is_measured(tmp_path: Path, capsys: pytest.Cap
     path = tmp_path / "chain.onnx"
     onnx.save(optimize_model(towers(1, 3), provider="cuda").model, path)
     timer = FakeTimer({})
-    result = tune(path, timer=timer)
+    result = tune_with(timer, path)
     assert timer.asked == []
     print_tuned(result)
     said = capsys.readouterr().out
@@ -119,16 +124,18 @@ def test_a_batch_that_the_model_fixes(tmp_path: Path) -> None:
     path = tmp_path / "fixed.onnx"
     onnx.save(optimize_model(parse(text, **weights), provider="cuda").model, path)
     timer = FakeTimer({})
-    tune(path, timer=timer)
+    tune_with(timer, path)
     assert {batch for _, batch in timer.asked} == {6}
     with pytest.raises(UsageError, match="batch 7: the model takes batches of 6 alone"):
-        tune(path, batches=(7,), timer=timer)
+        tune_with(timer, path, batches=(7,))
 
 
-def refused(path: Path, kind: type[DPIFrameError], why: str, **arguments: object) -> None:
+def refused(
+    path: Path, kind: type[DPIFrameError], why: str, *, batches: Sequence[int] = (), timer: Timer | None = None
+) -> None:
     before = fingerprint(path.parent)
     with pytest.raises(kind, match=why):
-        tune(path, **arguments)  # type: ignore[arg-type]
+        tune_with(timer, path, batches=batches)
     assert fingerprint(path.parent) == before
 
 
@@ -189,7 +196,7 @@ def test_models_race_in_a_child(optimized: Path) -> None:
 
 def test_the_table(capsys: pytest.CaptureFixture[str], optimized: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpiframe.verification.Verifier._measure", lambda *_: None)
-    result: TuneResult = tune(optimized, batches=(64, 256), timer=FakeTimer({"2 streams, depth-first": 0.8}))
+    result: TuneResult = tune_with(FakeTimer({"2 streams, depth-first": 0.8}), optimized, batches=(64, 256))
     print_tuned(result)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["a", "run", "batch", "64", "batch", "256", "all"]
