@@ -42,26 +42,24 @@ def test_avazu_sample_in_full(sample: Sample) -> None:
     assert set(np.unique(data.labels)) == {0.0, 1.0}
 
 
-def test_chunks_and_delimiters_change_nothing(sample: Sample, tmp_path: Path) -> None:
-    source = sample("criteo_sample.csv")
-    whole, encoder = load(source, min_count=2)
-    pieces, other_encoder = load(source, min_count=2, chunk_rows=7)
+def test_chunks_and_delimiters_change_nothing(criteo_file: Path, tmp_path: Path) -> None:
+    whole, encoder = load(criteo_file, min_count=2)
+    pieces, other_encoder = load(criteo_file, min_count=2, chunk_rows=7)
     assert encoder == other_encoder
     np.testing.assert_array_equal(whole.ids, pieces.ids)
     np.testing.assert_array_equal(whole.dense, pieces.dense)
     # The challenge's own form: tabs, no header, Windows or Unix line ends.
-    lines = source.read_text().splitlines()[1:]
+    lines = criteo_file.read_text().splitlines()[1:]
     (tmp_path / "train.txt").write_text("\r\n".join(lines).replace(",", "\t"))
     tabbed, _ = load(tmp_path / "train.txt", min_count=2)
     np.testing.assert_array_equal(whole.ids, tabbed.ids)
     np.testing.assert_array_equal(whole.labels, tabbed.labels)
 
 
-def test_an_encoder_carries_over_and_unknown_values_become_zero(sample: Sample) -> None:
-    source = sample("criteo_sample.csv")
-    first, encoder = load(source, min_count=1, max_rows=50)
+def test_an_encoder_carries_over_and_unknown_values_become_zero(criteo_file: Path) -> None:
+    first, encoder = load(criteo_file, min_count=1, max_rows=50)
     assert len(first) == 50
-    rest, same = load(source, encoder=encoder)
+    rest, same = load(criteo_file, encoder=encoder)
     assert same is encoder
     assert rest.schema == first.schema
     np.testing.assert_array_equal(rest.ids[:50], first.ids)
@@ -70,15 +68,13 @@ def test_an_encoder_carries_over_and_unknown_values_become_zero(sample: Sample) 
 
 
 @pytest.mark.parametrize("rows", [1, 7, 10, 14])
-def test_the_row_limit_is_exact_across_chunks(rows: int, sample: Sample) -> None:
-    assert len(load(sample("criteo_sample.csv"), max_rows=rows, chunk_rows=7, min_count=1)[0]) == rows
+def test_the_row_limit_is_exact_across_chunks(rows: int, criteo_file: Path) -> None:
+    assert len(load(criteo_file, max_rows=rows, chunk_rows=7, min_count=1)[0]) == rows
 
 
-def test_hashing_needs_no_pass_and_stays_in_range(sample: Sample) -> None:
+def test_hashing_needs_no_pass_and_stays_in_range(criteo_file: Path) -> None:
     stages: list[str] = []
-    data, encoder = load(
-        sample("criteo_sample.csv"), buckets=11, progress=lambda stage, done, total: stages.append(stage)
-    )
+    data, encoder = load(criteo_file, buckets=11, progress=lambda stage, done, total: stages.append(stage))
     assert set(stages) == {"encoding rows"}
     assert data.ids.min() >= 1
     assert data.ids.max() <= 10
@@ -86,11 +82,10 @@ def test_hashing_needs_no_pass_and_stays_in_range(sample: Sample) -> None:
     assert type(encoder).from_dict(encoder.to_dict()) == encoder
 
 
-def test_progress_counts_bytes_up_to_the_file_size(sample: Sample) -> None:
-    source = sample("criteo_sample.csv")
+def test_progress_counts_bytes_up_to_the_file_size(criteo_file: Path) -> None:
     calls: list[tuple[str, int, int]] = []
-    load(source, chunk_rows=64, progress=lambda *call: calls.append(call))
-    size = source.stat().st_size
+    load(criteo_file, chunk_rows=64, progress=lambda *call: calls.append(call))
+    size = criteo_file.stat().st_size
     for stage in ("counting values", "encoding rows"):
         done = [call[1] for call in calls if call[0] == stage]
         assert done == sorted(done)

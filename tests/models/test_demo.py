@@ -1,24 +1,38 @@
-"""The demo from end to end on real rows, and what makes it fail."""
+"""The demo from end to end, and what makes it fail."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dpiframe import export
 from dpiframe.models import demo
 from tests.models.commands import command
 
 
-def test_real_rows_all_the_way(sample: Callable[[str], Path], tmp_path: Path) -> None:
+def all_the_way(data: Path, folder: Path) -> None:
     pytest.importorskip("onnxruntime")
-    output = command(demo.demo, sample("criteo_sample.csv"), "--folder", tmp_path / "out", "--seconds", 2)
+    output = command(demo.demo, data, "--folder", folder, "--seconds", 2)
     assert "AUC and LogLoss are equal to the sixth decimal." in output
     assert "200 rows of" in output
-    assert (tmp_path / "out" / "latency.png").read_bytes().startswith(b"\x89PNG")
-    assert {"deepfm.pt", "deepfm.onnx", "deepfm.opt.onnx"} <= {path.name for path in (tmp_path / "out").iterdir()}
+    assert (folder / "latency.png").read_bytes().startswith(b"\x89PNG")
+    assert {"deepfm.pt", "deepfm.onnx", "deepfm.opt.onnx"} <= {path.name for path in folder.iterdir()}
+
+
+def test_real_rows_all_the_way(sample: Callable[[str], Path], tmp_path: Path) -> None:
+    all_the_way(sample("criteo_sample.csv"), tmp_path / "out")
+
+
+def test_made_up_rows_all_the_way(criteo_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a few seconds: with the exporter that is faster, and rough figures."""
+    monkeypatch.setattr(export, "export_model", partial(export.export_model, exporter="torchscript"))
+    monkeypatch.setattr(demo, "BATCHES", (1, 32))
+    monkeypatch.setattr(demo, "LATENCY_ROUNDS", 1)
+    all_the_way(criteo_file, tmp_path / "out")
 
 
 def answers(auc: float, log_loss: float) -> demo.Answers:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,22 +26,9 @@ def test_generated_rows_suit_each_model(name: str, tasks: int, tmp_path: Path, m
     assert set(loaded.metrics) == {"validation_auc", "test_auc", "test_log_loss"}
 
 
-def test_a_criteo_file_brings_its_encoder_along(sample: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_criteo_file_brings_its_encoder_along(criteo_file: Path, tmp_path: Path) -> None:
     target = tmp_path / "fm.pt"
-    command(
-        train,
-        "DeepFM",
-        "--data",
-        sample("criteo_sample.csv"),
-        "--epochs",
-        1,
-        "--dim",
-        2,
-        "--min-count",
-        2,
-        "-o",
-        target,
-    )
+    command(train, "DeepFM", "--data", criteo_file, "--epochs", 1, "--dim", 2, "--min-count", 2, "-o", target)
     loaded = load_checkpoint(target)
     assert loaded.encoder is not None
     for item in loaded.model.schema.sparse:
