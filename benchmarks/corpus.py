@@ -1,10 +1,10 @@
 """Every model of a corpus before and after `optimize`, on a CPU: lookups, nodes, reasons, latency, as CSV and HTML.
 What is measured is the verified file that the command writes.
 
-    DPIFRAME_CORPUS=path/to/corpus python benchmarks/corpus.py [--seconds 0.5] [--only PATTERN] [--out FILE.csv]
+    DPIFRAME_CORPUS=path/to/corpus python benchmarks/corpus.py [--seconds 0.5] [--only PATTERN] [--results FOLDER]
 
 A corpus is a folder with `models/NAME/model.onnx` and `inputs_BATCH.npz` beside each. Nodes are counted after ONNX
-Runtime's extended optimizations, for the original and for the result alike.
+Runtime's extended optimizations, for the original and for the result alike. Writes corpus_cpu.csv, .png and .html.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=0.5, help="time for each model and batch")
     parser.add_argument("--only", default="*", help="models whose name matches")
-    parser.add_argument("--out", type=Path, default=RESULTS / "corpus_cpu.csv")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     root = os.environ.get("DPIFRAME_CORPUS")
     if not root:
@@ -207,11 +207,12 @@ def main() -> None:
 
     folders = sorted(p for p in (Path(root) / "models").iterdir() if fnmatch.fnmatch(p.name, arguments.only))
     lines = [benchmark(folder, arguments.seconds) for folder in track(folders, "measuring")]
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    write_csv(lines, arguments.out)
-    image = arguments.out.with_suffix(".png")
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    table = arguments.results / "corpus_cpu.csv"
+    write_csv(lines, table)
+    image = table.with_suffix(".png")
     plot(lines, image)
-    write_html(lines, image, arguments.out.with_suffix(".html"))
+    write_html(lines, image, table.with_suffix(".html"))
     for batch in BATCHES:
         ratios = [line.ratio[batch] for line in lines if batch in line.ratio]
         slower = sum(ratio < 0.95 for ratio in ratios)

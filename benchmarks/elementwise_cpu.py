@@ -1,7 +1,9 @@
 """What click-through-rate models hold besides matrix products, on a CPU: ONNX Runtime's own nodes against one
 FusedElementwise. One thread, IO binding, inputs from many distinct batches.
 
-    python benchmarks/elementwise_cpu.py [--seconds 1] [--turn 0.03] [--out benchmarks/results/elementwise_cpu.csv]
+    python benchmarks/elementwise_cpu.py [--seconds 1] [--turn 0.03] [--results FOLDER]
+
+Writes elementwise_cpu.csv and elementwise_cpu.png.
 """
 
 from __future__ import annotations
@@ -97,12 +99,13 @@ def main() -> None:
     arguments.add_argument("--turn", type=float, default=0.03, help="seconds a turn; 0: the two alternate call by call")
     arguments.add_argument("--only", default="", help="cases whose name holds this")
     arguments.add_argument("--threads", type=int, default=1)
-    arguments.add_argument("--out", type=Path, default=RESULTS / "elementwise_cpu.csv")
+    arguments.add_argument("--results", type=Path, default=RESULTS)
     chosen = arguments.parse_args()
     rows = benchmark(chosen.seconds, chosen.turn, chosen.only, chosen.threads)
-    write_csv(chosen.out, rows)
+    table = chosen.results / "elementwise_cpu.csv"
+    write_csv(table, rows)
     if not chosen.only:
-        plot(rows, chosen.out.with_suffix(".png"))
+        plot(rows, table.with_suffix(".png"))
     print_table(rows)
 
 

@@ -1,10 +1,10 @@
 """Whole models on a CPU with and without the pass `fuse_elementwise`, and the part of them that is neither lookups nor
 products with weights. One thread, random weights, 26 fields x dim 16.
 
-    python benchmarks/elementwise_models_cpu.py [--seconds 2] [--only NAME] [--out FILE.csv]
+    python benchmarks/elementwise_models_cpu.py [--seconds 2] [--only NAME] [--results FOLDER]
 
 A model's part without products is the sum of its other nodes' median times in ONNX Runtime's profile; the two sides run
-in turns, call by call.
+in turns, call by call. Writes elementwise_models_cpu.csv.
 """
 
 from __future__ import annotations
@@ -194,10 +194,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each model and batch")
     parser.add_argument("--only", default="", help="models whose name holds this")
-    parser.add_argument("--out", type=Path, default=RESULTS / "elementwise_models_cpu.csv")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     chosen = parser.parse_args()
     rows = [row for name in MODELS if chosen.only in name for row in benchmark(name, chosen.seconds)]
-    write_csv(chosen.out, rows)
+    write_csv(chosen.results / "elementwise_models_cpu.csv", rows)
     print_table(rows)
 
 

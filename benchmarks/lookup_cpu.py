@@ -3,7 +3,10 @@
 39 fields, dim 16, 100,000 rows a table, one thread, uniform random ids over many distinct batches so that table rows
 come from memory. Two forms: ids as one int64 matrix, and as 39 named inputs (through IO binding and through `run()`).
 
-    python benchmarks/lookup_cpu.py [--seconds 2] [--turn 0.03] [--out benchmarks/results/lookup_cpu.csv]
+    python benchmarks/lookup_cpu.py [--seconds 2] [--turn 0.03] [--results FOLDER]
+
+Writes lookup_cpu.csv and lookup_cpu.png; with --turn 0, where the two alternate call by call, only
+lookup_cpu_alternating.csv.
 """
 
 from __future__ import annotations
@@ -143,11 +146,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each case and batch")
     parser.add_argument("--turn", type=float, default=0.03, help="seconds a turn; 0: the two alternate call by call")
-    parser.add_argument("--out", type=Path, default=RESULTS / "lookup_cpu.csv")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     rows = benchmark(arguments.seconds, arguments.turn)
-    write_csv(arguments.out, rows)
-    plot(rows, arguments.out.with_suffix(".png"))
+    table = arguments.results / ("lookup_cpu.csv" if arguments.turn else "lookup_cpu_alternating.csv")
+    write_csv(table, rows)
+    if arguments.turn:
+        plot(rows, table.with_suffix(".png"))
     print_table(rows)
 
 

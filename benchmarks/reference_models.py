@@ -1,8 +1,9 @@
 """Every reference model by both exporters: trained a little, exported, optimized; answers and latency before and after.
 
-    python benchmarks/reference_models.py [--seconds 5] [--models NAME ...] [--out FILE.csv]
+    python benchmarks/reference_models.py [--seconds 5] [--models NAME ...] [--results FOLDER]
 
 AUC and LogLoss on the generator's test rows, of PyTorch, the exported file and the optimized one. Latency on all cores.
+Writes reference_models_cpu.csv.
 """
 
 from __future__ import annotations
@@ -75,12 +76,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5, help="training time a model")
     parser.add_argument("--models", nargs="+", default=models.names(), choices=models.names(), metavar="NAME")
-    parser.add_argument("--out", type=Path, default=RESULTS / "reference_models_cpu.csv")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     machine, versions, date = about()
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    table = arguments.results / "reference_models_cpu.csv"
     writer = None
-    with tempfile.TemporaryDirectory() as folder, arguments.out.open("w", newline="") as file:
+    with tempfile.TemporaryDirectory() as folder, table.open("w", newline="") as file:
         for name in arguments.models:
             for row in benchmark(name, arguments.seconds, Path(folder)):
                 row |= {"machine": machine, "versions": versions, "date": date}
