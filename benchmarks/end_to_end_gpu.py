@@ -11,22 +11,18 @@ provider that can't run a configuration has its reason instead. Writes end_to_en
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
-import importlib.util
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch
-
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.configurations import MODELS, Configuration, paper
 from benchmarks.gpu_floor import floors
 from benchmarks.gpu_workers import Result, Task, run_waves
-from benchmarks.harness import RESULTS
+from benchmarks.harness import RESULTS, peers_versions
 from benchmarks.model_rows import write_rows
 
 
@@ -96,16 +92,6 @@ def gpu_name() -> str:
     code = "import torch; print(torch.cuda.get_device_name())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout.strip().splitlines()[-1]
-
-
-def peers_versions() -> str:
-    found = f"torch {torch.__version__}; CUDA {torch.version.cuda}"
-    if importlib.util.find_spec("fbgemm_gpu") is not None:
-        try:
-            found += f"; fbgemm-gpu {importlib.metadata.version('fbgemm-gpu')}"
-        except importlib.metadata.PackageNotFoundError:
-            found += "; fbgemm-gpu of an unknown version"
-    return found
 
 
 if __name__ == "__main__":

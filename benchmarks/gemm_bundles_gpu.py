@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import argparse
 import csv
-import datetime
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from gemm_gpu import EPILOGUES, Data, ours, program
-from gpu_timing import Work, graph_us
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.gemm_gpu import EPILOGUES, Data, ours, program
+from benchmarks.gpu_timing import Work, graph_us
+from benchmarks.harness import RESULTS, about_gpu
 
 BATCHES = (64, 256, 2048, 16384)
 COPIES = 4  # of the work in a graph
@@ -116,11 +119,10 @@ def convolution() -> Iterator[dict[str, object]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     arguments.results.mkdir(parents=True, exist_ok=True)
-    common = {"card": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": str(torch.version.cuda)}
-    common["date"] = datetime.date.today().isoformat()
+    common = about_gpu()
     table = arguments.results / "gemm_bundles_gpu.csv"
     with torch.cuda.stream(torch.cuda.Stream()), table.open("w", newline="") as file:
         writer = csv.DictWriter(file, ["case", "m", "peer", "us", *common])

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import datetime
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +21,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import torch
-from gpu_timing import Work, graph_us
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.gpu_timing import Work, graph_us
+from benchmarks.harness import RESULTS, about_gpu
 
 BATCHES = (1, 64, 256, 2048, 16384)
 WEIGHTS = ((256, 624), (256, 256), (624, 624), (1024, 1248), (1024, 1024), (1248, 1248), (1, 256))
@@ -164,7 +167,7 @@ def kernels() -> Iterator[dict[str, object]]:
 
 
 STUDIES = {"products": products, "layers": layers, "kernels": kernels}
-COLUMNS = ["study", "m", "n", "k", "epilogue", "peer", "us", "error", "card", "torch", "cuda", "date"]
+COLUMNS = ["study", "m", "n", "k", "epilogue", "peer", "us", "error", "card", "versions", "date"]
 
 
 def plot(rows: Sequence[Mapping[str, str]], path: Path) -> None:
@@ -199,13 +202,12 @@ def plot(rows: Sequence[Mapping[str, str]], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=tuple(STUDIES), default="")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--plot", action="store_true", help="only draw what gemm_gpu.csv holds")
     arguments = parser.parse_args()
     table = arguments.results / "gemm_gpu.csv"
     if not arguments.plot:
-        common = {"card": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": str(torch.version.cuda)}
-        common["date"] = datetime.date.today().isoformat()
+        common = about_gpu()
         arguments.results.mkdir(parents=True, exist_ok=True)
         with torch.cuda.stream(torch.cuda.Stream()), table.open("w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS)

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -125,12 +126,22 @@ def about() -> tuple[str, str, str]:
 
 
 def about_gpu() -> dict[str, str]:
-    """The card, the versions (PyTorch's too) and the date: columns of what is measured on a GPU."""
+    """The card, the versions (those of `peers_versions` too) and the date: columns of what is measured on a GPU."""
     import torch
 
     _, versions, date = about()
-    card = torch.cuda.get_device_name()
-    return {"card": card, "versions": f"{versions}; torch {torch.__version__}", "date": date}
+    return {"card": torch.cuda.get_device_name(), "versions": f"{versions}; {peers_versions()}", "date": date}
+
+
+def peers_versions() -> str:
+    """PyTorch's version, CUDA's and, where it is installed, FBGEMM's."""
+    import torch
+
+    found = f"torch {torch.__version__}; CUDA {torch.version.cuda}"
+    if find_spec("fbgemm_gpu") is not None:
+        version = metadata.version("fbgemm-gpu") if _installed("fbgemm-gpu") else "of an unknown version"
+        found += f"; fbgemm-gpu {version}"
+    return found
 
 
 def session_options(*, ours: bool = True, threads: int = 0) -> ort.SessionOptions:

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import argparse
 import csv
-import datetime
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from gpu_timing import Work, copy_us, eager_us, graph_us, kernel_us
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.gpu_timing import Work, copy_us, eager_us, graph_us, kernel_us
+from benchmarks.harness import RESULTS, about_gpu
 
 TOTAL_ROWS = 2_100_000
 ROTATED_BYTES = 240 << 20  # several times the L2 cache
@@ -297,23 +300,6 @@ def measure(case: Case) -> Iterator[tuple[str, float, int]]:
         yield peer, us, data.moved_bytes
 
 
-def versions() -> dict[str, str]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {"torch": torch.__version__, "cuda": str(torch.version.cuda)}
-    for name, package in (("onnxruntime", "onnxruntime"), ("fbgemm", "fbgemm_gpu")):
-        try:
-            found[name] = __import__(package).__version__
-        except ImportError:
-            found[name] = ""
-        except AttributeError:
-            try:
-                found[name] = version(package)
-            except PackageNotFoundError:
-                found[name] = "unknown"
-    return found
-
-
 def plot(rows: Sequence[Mapping[str, object]], path: Path) -> None:
     import matplotlib
 
@@ -343,7 +329,7 @@ def plot(rows: Sequence[Mapping[str, object]], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=("goals", "sensitivity", "bags"), default="")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--plot", action="store_true", help="only draw what lookup_gpu.csv holds")
     arguments = parser.parse_args()
     table = arguments.results / "lookup_gpu.csv"
@@ -351,7 +337,7 @@ def main() -> None:
         with table.open(newline="") as file:
             plot(list(csv.DictReader(file)), table.with_suffix(".png"))
         return
-    common = {"date": datetime.date.today().isoformat(), "card": torch.cuda.get_device_name(), **versions()}
+    common = about_gpu()
     rows: list[dict[str, object]] = []
     arguments.results.mkdir(parents=True, exist_ok=True)
     with torch.cuda.stream(torch.cuda.Stream()), table.open("w", newline="") as file:
