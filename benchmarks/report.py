@@ -87,7 +87,9 @@ def table(header: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
 
 
 def about(rows: Rows) -> str:
-    return f"{rows[0].get('card') or rows[0]['machine']}; {rows[0]['versions']}; {rows[0]['date']}."
+    # In an early file FBGEMM's version is True: that it was there.
+    versions = rows[0]["versions"].replace("FBGEMM True", "fbgemm-gpu (its version was not recorded)")
+    return f"{rows[0].get('card') or rows[0]['machine']}; {versions}; {rows[0]['date']}."
 
 
 def spread(values: np.ndarray) -> str:
