@@ -7,6 +7,7 @@ import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.canonicalize.constants import is_small_constant
 from dpiframe.graph_passes.canonicalize.simplify import same_shape
+from dpiframe.graph_passes.canonicalize.transposes import moved
 from dpiframe.graph_passes.graphs import Node, is_standard, replace_uses, values_of
 from dpiframe.graph_passes.workbench import Workbench
 
@@ -48,7 +49,7 @@ def _picked(node: Node) -> tuple[gs.Tensor, np.ndarray, int] | None:
     behind = list(away_order).index(0)
     there = index.ndim - 1 + behind - depth
     result = index.ndim - 1 + rank - depth
-    if behind < depth or list(away_order) != _moved(rank, 0, behind) or list(back_order) != _moved(result, there, 0):
+    if behind < depth or list(away_order) != moved(rank, 0, behind) or list(back_order) != moved(result, there, 0):
         return None
     sizes = np.array(shape[1 : 1 + depth])
     if (index < -sizes).any() or (index >= sizes).any():
@@ -86,12 +87,6 @@ def _has_shape_of(spread: Node, source: gs.Tensor) -> bool:
     return same_shape(spread.outputs[0], source) or (
         shape is not None and not shape.attrs and shape.inputs[0] is source
     )
-
-
-def _moved(rank: int, source: int, target: int) -> list[int]:
-    """The order of axes of which one has moved."""
-    order = [axis for axis in range(rank) if axis != source]
-    return [*order[:target], source, *order[target:]]
 
 
 def _gather(

@@ -7,6 +7,7 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.canonicalize.constants import is_small_constant
+from dpiframe.graph_passes.canonicalize.transposes import moved
 from dpiframe.graph_passes.graphs import Node, is_standard, replace_uses, values_of
 from dpiframe.graph_passes.workbench import Workbench
 
@@ -48,7 +49,7 @@ def _stacked(bench: Workbench, graph: gs.Graph, node: Node) -> gs.Tensor | None:
     size = split.outputs[0].shape[axis]
     sizes = [*source.shape[:axis], count, size, *source.shape[axis + 1 :]]
     cut = _reshape(bench, graph, source, sizes)
-    return _transpose(bench, graph, cut, _moved(rank + 1, axis, new))
+    return _transpose(bench, graph, cut, moved(rank + 1, axis, new))
 
 
 def _joined(bench: Workbench, graph: gs.Graph, node: Node) -> gs.Tensor | None:
@@ -61,7 +62,7 @@ def _joined(bench: Workbench, graph: gs.Graph, node: Node) -> gs.Tensor | None:
     axis, to = int(split.attrs.get("axis", 0)) % rank, int(node.attrs["axis"]) % rank
     if axis == to or split.outputs[0].shape[axis] != 1 or not isinstance(source.shape[to], int):
         return None
-    turned = _transpose(bench, graph, source, _moved(rank, axis, to - 1 if axis < to else to))
+    turned = _transpose(bench, graph, source, moved(rank, axis, to - 1 if axis < to else to))
     sizes = list(source.shape)
     sizes[to] *= count
     joined = _reshape(bench, graph, turned, [*sizes[:axis], *sizes[axis + 1 :]])
@@ -97,12 +98,6 @@ def _split_into(parts: list[gs.Tensor]) -> Node | None:
     # a Reshape takes a 0 for the size that was there
     written = 0 not in source.shape and sum(not isinstance(size, int) for size in source.shape) <= 1
     return split if known and written else None
-
-
-def _moved(rank: int, source: int, target: int) -> list[int]:
-    """The order of axes of which one has moved."""
-    order = [axis for axis in range(rank) if axis != source]
-    return [*order[:target], source, *order[target:]]
 
 
 def _reshape(bench: Workbench, graph: gs.Graph, source: gs.Tensor, sizes: list[int | str]) -> gs.Tensor:

@@ -54,6 +54,12 @@ def order_of(node: Node) -> list[int] | None:
     return list(order) if sorted(order) == list(range(len(order))) else None
 
 
+def moved(rank: int, source: int, target: int) -> list[int]:
+    """The order of axes of which one has moved."""
+    order = [axis for axis in range(rank) if axis != source]
+    return [*order[:target], source, *order[target:]]
+
+
 def turned_twice(first: Sequence[int], second: Sequence[int]) -> list[int] | None:
     """The one order that two have, one after the other; None where they are of different ranks."""
     return [first[axis] for axis in second] if len(first) == len(second) else None
