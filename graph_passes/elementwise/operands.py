@@ -154,18 +154,17 @@ class Operands:
     def attribute(self, name: str, default: Any) -> Any:
         return self.node.attrs.get(name, default)
 
-    def axis(self, axis: int, rank: int | None = None) -> int:
-        """An axis of the first operand (or of a tensor of this rank), counted behind the row axes."""
-        rank = len(self.node.inputs[0].shape) if rank is None else rank
-        behind = int(axis) % rank - self.rows
+    def axis(self, axis: int) -> int:
+        """An axis of the first operand, counted behind the row axes."""
+        behind = int(axis) % len(self.node.inputs[0].shape) - self.rows
         if behind < 0:
             raise RefusedError("it works across rows")
         return behind
 
-    def axes(self, name: str = "axes") -> list[int] | None:
+    def axes(self) -> list[int] | None:
         """Axes that are an attribute in older operator sets and the second operand in newer ones; None where they
         aren't given."""
-        listed = self.attribute(name, None)
+        listed = self.attribute("axes", None)
         if listed is None:
             listed = self.listed(1)
         return None if listed is None else [self.axis(axis) for axis in listed]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 FORMAT_VERSION = 1
-BAD_ID_POLICIES = ("error", "zero", "clamp")
 STAR = -1
 """In place of a column: every column of a source whose number of columns is dynamic."""
 
