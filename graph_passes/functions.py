@@ -14,6 +14,10 @@ from dpiframe.graph_passes.workbench import Workbench
 
 DOMAIN = "dpiframe"
 DOMAIN_VERSION = 1
+LOOKUP = "FusedMultiGather"
+ELEMENTWISE = "FusedElementwise"
+GEMM = "FusedGemm"
+REGION = "ParallelRegion"
 POOL_SIZE = 64
 """How many names of each op the library registers: NAME, NAME_1 ... NAME_63."""
 _DEFINED_BY_TYPE = {"Gelu"}
@@ -29,10 +33,12 @@ def pool_names(op: str) -> list[str]:
     return [op, *(f"{op}_{number}" for number in range(1, POOL_SIZE))]
 
 
-def op_name(name: str) -> str:
-    """The op of one of its names: NAME of NAME_1."""
-    op, _, number = name.rpartition("_")
-    return op if number.isdecimal() else name
+_OP_OF_NAME = {name: op for op in (LOOKUP, ELEMENTWISE, GEMM, REGION) for name in pool_names(op)}
+
+
+def op_of(node: gs.Node) -> str | None:
+    """The op of ours that a node calls, whatever its body's number; None for another node."""
+    return _OP_OF_NAME.get(node.op) if is_fused(node) else None
 
 
 def count_ops(model: onnx.ModelProto) -> dict[str, int]:
@@ -44,7 +50,9 @@ def count_ops(model: onnx.ModelProto) -> dict[str, int]:
         domain, name = waiting.pop(0)
         if domain != DOMAIN:
             continue
-        counts[op_name(name)] = counts.get(op_name(name), 0) + 1
+        op = _OP_OF_NAME.get(name)
+        if op is not None:
+            counts[op] = counts.get(op, 0) + 1
         waiting.extend(calls(bodies.get(name, ())))
     return counts
 

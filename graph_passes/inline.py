@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import onnx
 from onnx.inliner import inline_selected_functions
 
-from dpiframe.graph_passes.functions import DOMAIN, calls, op_name
+from dpiframe.graph_passes.functions import DOMAIN, calls, pool_names
 from dpiframe.graph_passes.graph_writer import copy_fields
 from dpiframe.graph_passes.graphs import STANDARD_DOMAINS
 
@@ -29,7 +29,8 @@ def inline_our_functions(model: onnx.ModelProto, *, leaving: str | None = None) 
     leaving: an op that stays as it is, also where it is called in another op's body, as in a ParallelRegion's.
     """
     ours = [function for function in model.functions if function.domain == DOMAIN]
-    return _inlined(model, ours, {_key(function) for function in ours if op_name(function.name) != leaving})
+    kept = pool_names(leaving) if leaving is not None else []
+    return _inlined(model, ours, {_key(function) for function in ours if function.name not in kept})
 
 
 def _inlined(

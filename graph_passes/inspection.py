@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from dpiframe.graph_passes.functions import count_ops, is_fused, op_name
+from dpiframe.graph_passes.functions import LOOKUP, count_ops, op_of
 from dpiframe.graph_passes.graphs import type_name
 from dpiframe.graph_passes.inline import inline_our_functions
-from dpiframe.graph_passes.lookups.fuse import OP, FuseLookups
+from dpiframe.graph_passes.lookups.fuse import FuseLookups
 from dpiframe.graph_passes.lookups.program import STAR, Bag, IdExpr, LookupProgram, Pool, Row, parse_program
 from dpiframe.graph_passes.pipeline import models_after_passes, optimize_model
 from dpiframe.graph_passes.report import PassReport
@@ -95,7 +95,7 @@ def inspect_model(model: onnx.ModelProto, provider: str = "cpu") -> Inspection:
     stages = models_after_passes(model, provider=provider)
     stage = next(stage for name, stage in stages if name == FuseLookups.name)
     # only a lookup's program says which tables it reads: what else is fused already is seen as what it replaced
-    bench = Workbench(inline_our_functions(stage, leaving=OP), provider=provider)
+    bench = Workbench(inline_our_functions(stage, leaving=LOOKUP), provider=provider)
     bench.infer_shapes()
     inspection = Inspection(
         inputs={t.name: _describe(t) for t in bench.graph.inputs},
@@ -143,7 +143,7 @@ def _lookups(bench: Workbench, inspection: Inspection) -> None:
 
 
 def _is_lookup(node: gs.Node) -> bool:
-    return is_fused(node) and op_name(node.op) == OP
+    return op_of(node) == LOOKUP
 
 
 def _fields(program: LookupProgram, sources: list[gs.Tensor], tables: list[gs.Tensor]) -> list[FieldInfo]:

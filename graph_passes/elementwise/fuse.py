@@ -16,14 +16,13 @@ from dpiframe.graph_passes.elementwise.lower import Lowered, Lowering
 from dpiframe.graph_passes.elementwise.program import ElementwiseProgram, Line
 from dpiframe.graph_passes.elementwise.rows import Axes, fixed_batch
 from dpiframe.graph_passes.elementwise.trim import given, halves, pieces, trimmed
-from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_function
+from dpiframe.graph_passes.functions import DOMAIN, ELEMENTWISE, PoolExhaustedError, add_function
 from dpiframe.graph_passes.graphs import Node, node_label, set_producer, tidy
 from dpiframe.graph_passes.lookups.body import MIN_OPSET
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.workbench import Workbench
 
-OP = "FusedElementwise"
 INEXACT = {operator.name for operator in OPERATORS if not operator.exact}
 
 
@@ -135,7 +134,7 @@ def _fuse(
     if lowered.program.values[0].type == "f16":
         lowered = with_first_input(lowered, bench.new_name("not_float16"))
     name = _function(bench, lowered, nodes, results)
-    label = bench.new_name(f"{OP}_{results[0].name}")
+    label = bench.new_name(f"{ELEMENTWISE}_{results[0].name}")
     node = Node(name, name=label, attrs={"program": str(lowered.program)}, inputs=lowered.inputs, domain=DOMAIN)
     graph.nodes.append(node)
     for tensor in results:
@@ -146,4 +145,4 @@ def _fuse(
 
 def _function(bench: Workbench, lowered: Lowered, nodes: list[Node], results: list[gs.Tensor]) -> str:
     body = elementwise_body(nodes, lowered.inputs, results)
-    return add_function(bench, OP, body.inputs, body.outputs, body.nodes, ["program"])
+    return add_function(bench, ELEMENTWISE, body.inputs, body.outputs, body.nodes, ["program"])

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.elementwise.rows import Axes
-from dpiframe.graph_passes.functions import DOMAIN
+from dpiframe.graph_passes.functions import REGION, op_of
 from dpiframe.graph_passes.graphs import Node, reads
-from dpiframe.graph_passes.streams.assign import OP as REGION
 
 
 @dataclass
@@ -96,7 +95,7 @@ def _join_siblings(
     for node in nodes:
         own = find(id(node))
         readers[own] |= {_place(reader, accepted, find) for reader in _readers(node)} - {own}
-        regions |= {id(reader) for reader in _readers(node) if reader.domain == DOMAIN and reader.op.startswith(REGION)}
+        regions |= {id(reader) for reader in _readers(node) if op_of(reader) == REGION}
     first: dict[tuple[Axes, int, int], int] = {}
     for key, places in readers.items():
         if len(places) == 1 and not places & regions:

@@ -7,7 +7,7 @@ from itertools import accumulate
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_function
+from dpiframe.graph_passes.functions import DOMAIN, GEMM, PoolExhaustedError, add_function
 from dpiframe.graph_passes.gemm.body import MIN_OPSET, OUTPUT, body_inputs, gemm_body
 from dpiframe.graph_passes.gemm.bundle import Bundle, bundle_constants, bundle_program, find_bundles, unread_members
 from dpiframe.graph_passes.gemm.chains import products_behind
@@ -20,7 +20,6 @@ from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.workbench import Workbench
 
-OP = "FusedGemm"
 Chain = tuple[list[Operation], list[gs.Node], gs.Tensor]
 
 
@@ -162,8 +161,8 @@ def _integers(bench: Workbench, name: str, values: list[int]) -> gs.Constant:
 def _append(graph: gs.Graph, bench: Workbench, program: GemmProgram, inputs: list[gs.Tensor], result: gs.Tensor) -> str:
     """A FusedGemm that gives a result, which another node may have given before; returns its name."""
     body = gemm_body(program, len(inputs[0].shape))
-    name = add_function(bench, OP, body_inputs(program), [OUTPUT], body, ["program"])
-    label = bench.new_name(f"{OP}_{result.name}")
+    name = add_function(bench, GEMM, body_inputs(program), [OUTPUT], body, ["program"])
+    label = bench.new_name(f"{GEMM}_{result.name}")
     fused = Node(name, name=label, attrs={"program": str(program)}, inputs=inputs, domain=DOMAIN)
     graph.nodes.append(fused)
     set_producer(result, fused, gs.Variable(bench.new_name(result.name), result.dtype, result.shape))

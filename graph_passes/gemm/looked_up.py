@@ -6,18 +6,16 @@ from collections import defaultdict
 from dataclasses import replace
 from functools import lru_cache
 
-from dpiframe.graph_passes.functions import is_fused
+from dpiframe.graph_passes.functions import LOOKUP, op_of
 from dpiframe.graph_passes.gemm.parts import MAX_LEFT_AXES, Part
 from dpiframe.graph_passes.lookups.program import Block, parse_program
-
-_OP = "FusedMultiGather"
 
 
 def in_the_join(part: Part) -> Part:
     """The same values in the widest output of the lookup that gives them; the part itself where there is none."""
     tensor = part.source
     producer = tensor.inputs[0] if tensor.inputs else None
-    if producer is None or not is_fused(producer) or not producer.op.startswith(_OP):
+    if producer is None or op_of(producer) != LOOKUP:
         return part
     # of a lookup's rows: rows of a piece of one lie elsewhere in a wider output than further on in this one
     rows = _parsed(producer.attrs["program"]).rows

@@ -11,7 +11,7 @@ from onnx import helper
 
 from dpiframe.graph_passes.canonicalize.bag_loops import NotABagError, find_bag
 from dpiframe.graph_passes.canonicalize.shape_values import Dim
-from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_function
+from dpiframe.graph_passes.functions import DOMAIN, LOOKUP, PoolExhaustedError, add_function
 from dpiframe.graph_passes.graphs import Node, node_label, replace_uses, set_producer, tidy, type_name, with_inner
 from dpiframe.graph_passes.lookups.assemble import Assembler, Assembly
 from dpiframe.graph_passes.lookups.body import MIN_OPSET, lookup_body
@@ -24,7 +24,6 @@ from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.workbench import Workbench
 
-OP = "FusedMultiGather"
 REPEATED_ROWS = {"cpu": 24, "cuda": 512}
 """Rows a sample up to which a pool is computed again for another join rather than once by a node of its own. Measured:
 a node costs 5 us on a CPU and 22 us on a GPU, a row that is pooled again 18 ns on a CPU core."""
@@ -240,7 +239,7 @@ def _replace(
             assembler.add_output(value)
     assembly = assembler.result
     name = _function(bench, assembly)
-    label = bench.new_name(f"{OP}_{tensors[0].name}")
+    label = bench.new_name(f"{LOOKUP}_{tensors[0].name}")
     inputs = [*assembly.sources, *assembly.tables]
     node = Node(name, name=label, attrs={"program": str(assembly.program)}, inputs=inputs, domain=DOMAIN)
     graph.nodes.append(node)
@@ -270,7 +269,7 @@ def _function(bench: Workbench, assembly: Assembly) -> str:
     table_type = helper.np_dtype_to_tensor_dtype(np.dtype(assembly.tables[0].dtype))
     source_types = [helper.np_dtype_to_tensor_dtype(np.dtype(t.dtype)) for t in assembly.sources]
     body = lookup_body(assembly.program, table_type, source_types, bench.opset)
-    return add_function(bench, OP, body.inputs, body.outputs, body.nodes, ["program"])
+    return add_function(bench, LOOKUP, body.inputs, body.outputs, body.nodes, ["program"])
 
 
 def _misunderstood_loops(bench: Workbench) -> dict[int, str]:

@@ -6,17 +6,16 @@ import onnx
 import onnx_graphsurgeon as gs
 from onnx import helper
 
-from dpiframe.graph_passes.functions import DOMAIN, PoolExhaustedError, add_function
+from dpiframe.graph_passes.functions import DOMAIN, REGION, PoolExhaustedError, add_function, op_of
 from dpiframe.graph_passes.graphs import Node, detach, node_label, set_producer, tidy
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.streams.costs import cost_of
 from dpiframe.graph_passes.streams.program import RegionNode, RegionProgram
-from dpiframe.graph_passes.streams.regions import find_regions, op_of
+from dpiframe.graph_passes.streams.regions import find_regions
 from dpiframe.graph_passes.streams.schedule import Schedule, Task, schedule
 from dpiframe.graph_passes.workbench import Workbench
 
-OP = "ParallelRegion"
 MAX_STREAMS = 4
 LEAST_GAIN = 0.08
 """Of the time on one stream: forks and joins cost about as much as this in small regions."""
@@ -94,13 +93,13 @@ def _replace(graph: gs.Graph, bench: Workbench, nodes: list[gs.Node], plan: Sche
     program.outputs = [values[id(tensor)] for tensor in taken]
     name = add_function(
         bench,
-        OP,
+        REGION,
         [_value(index) for index in range(len(given))],
         [_value(index) for index in program.outputs],
         calls,
         ["program"],
     )
-    label = bench.new_name(f"{OP}_{taken[0].name}")
+    label = bench.new_name(f"{REGION}_{taken[0].name}")
     region = Node(name, name=label, attrs={"program": str(program)}, inputs=given, domain=DOMAIN)
     graph.nodes.append(region)
     for tensor in taken:

@@ -6,7 +6,7 @@ import math
 
 import onnx_graphsurgeon as gs
 
-from dpiframe.graph_passes.streams.regions import op_of
+from dpiframe.graph_passes.functions import GEMM, op_of
 
 ROWS = 512
 """Of a batch whose size isn't known: at ten times as many each kernel fills the card by itself."""
@@ -32,7 +32,7 @@ def _elements(tensor: gs.Tensor) -> int:
 
 
 def _flops(node: gs.Node) -> float:
-    if op_of(node) != "FusedGemm":
+    if op_of(node) != GEMM:
         return 0.0
     rows = _elements(node.outputs[0]) / node.outputs[0].shape[-1]
     return 2.0 * rows * _elements(node.inputs[1])

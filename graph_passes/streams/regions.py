@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import onnx_graphsurgeon as gs
 
-from dpiframe.graph_passes.functions import DOMAIN
+from dpiframe.graph_passes.functions import ELEMENTWISE, GEMM, LOOKUP, op_of
 from dpiframe.graph_passes.graphs import reads
 
-OPS = ("FusedMultiGather", "FusedElementwise", "FusedGemm")
-
-
-def op_of(node: gs.Node) -> str | None:
-    """The fused op that a node calls, whatever its body's number; None for another node."""
-    if node.domain != DOMAIN:
-        return None
-    return next((op for op in OPS if node.op == op or node.op.startswith(f"{op}_")), None)
+LAUNCHED = {LOOKUP, ELEMENTWISE, GEMM}
+"""The ops that a region can hold."""
 
 
 def find_regions(graph: gs.Graph) -> list[list[gs.Node]]:
@@ -24,7 +18,7 @@ def find_regions(graph: gs.Graph) -> list[list[gs.Node]]:
     fused: dict[int, bool] = {}
     sets: dict[int, list[gs.Node]] = {}
     for node in graph.nodes:
-        mine = op_of(node) is not None
+        mine = op_of(node) in LAUNCHED
         before = {id(producer) for tensor in reads(node) for producer in tensor.inputs if id(producer) in level}
         level[id(node)] = max((level[other] + (fused[other] and not mine) for other in before), default=0)
         fused[id(node)] = mine

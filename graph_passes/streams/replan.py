@@ -6,9 +6,9 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from dpiframe.graph_passes.cleanup import Cleanup
-from dpiframe.graph_passes.functions import DOMAIN
+from dpiframe.graph_passes.functions import DOMAIN, REGION, op_of
 from dpiframe.graph_passes.graphs import Node, drop, set_producer, tidy
-from dpiframe.graph_passes.streams.assign import OP, AssignStreams
+from dpiframe.graph_passes.streams.assign import AssignStreams
 from dpiframe.graph_passes.streams.schedule import Order
 from dpiframe.graph_passes.workbench import Workbench
 
@@ -19,7 +19,7 @@ def replan(model: onnx.ModelProto, streams: int, order: Order) -> onnx.ModelProt
     properties = {p.key: p.value for p in model.metadata_props}
     bench = Workbench(model, provider="cuda", streams=streams, launch_order=order)
     for graph in bench.graphs():
-        for node in [node for node in graph.nodes if node.domain == DOMAIN and _is_region(node.op)]:
+        for node in [node for node in graph.nodes if op_of(node) == REGION]:
             _take_apart(graph, bench, node)
         tidy(graph)
     for kind in (Cleanup, AssignStreams, Cleanup):
@@ -30,10 +30,6 @@ def replan(model: onnx.ModelProto, streams: int, order: Order) -> onnx.ModelProt
     del result.metadata_props[:]
     onnx.helper.set_model_props(result, properties)
     return result
-
-
-def _is_region(op: str) -> bool:
-    return op == OP or op.startswith(f"{OP}_")
 
 
 def _take_apart(graph: gs.Graph, bench: Workbench, region: gs.Node) -> None:

@@ -12,8 +12,9 @@ from dpiframe.graph_passes.functions import (
     PoolExhaustedError,
     add_function,
     calls,
+    count_ops,
     is_fused,
-    op_name,
+    op_of,
     pool_names,
 )
 from dpiframe.graph_passes.graphs import Node
@@ -133,5 +134,15 @@ def test_what_onnx_defines_by_types_is_spelled_out_for_the_reference(approximate
     agree(model, result, {"x": table(5, 24).reshape(5, 3, 8)}, tolerance=FP32_TOLERANCE)
 
 
-def test_the_op_of_a_name() -> None:
-    assert [op_name(name) for name in ("FusedGemm", "FusedGemm_1", "FusedGemm_63")] == ["FusedGemm"] * 3
+@pytest.mark.parametrize("op", ["FusedMultiGather", "FusedElementwise", "FusedGemm", "ParallelRegion"])
+def test_the_op_of_a_node(op: str) -> None:
+    for name in pool_names(op):
+        assert op_of(Node(name, domain=DOMAIN)) == op
+        assert op_of(Node(name)) is None
+
+
+@pytest.mark.parametrize("name", ["FusedGemmV2", "FusedGemmV2_1", "FusedGemm_64", "FusedGemm_", "FusedGemm_x", "Mine"])
+def test_a_name_that_only_begins_like_an_ops_is_no_name_of_it(name: str) -> None:
+    assert op_of(Node(name, domain=DOMAIN)) is None
+    model = parse(f"(float[2] x) => (float[2] y) {{ y = dpiframe.{name}(x) }}", imports=', "dpiframe": 1')
+    assert count_ops(model) == {}

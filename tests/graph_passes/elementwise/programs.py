@@ -12,14 +12,15 @@ import pytest
 from onnx import helper
 
 from dpiframe.graph_passes.canonicalize.shape_plumbing import fix_shapes
-from dpiframe.graph_passes.elementwise.fuse import OP
 from dpiframe.graph_passes.elementwise.lines import RefusedError
 from dpiframe.graph_passes.elementwise.lower import Lowered, Lowering
 from dpiframe.graph_passes.elementwise.rows import fixed_batch
+from dpiframe.graph_passes.functions import ELEMENTWISE, pool_names
 from dpiframe.graph_passes.workbench import Workbench
 from tests.custom_ops import elementwise_reference
 from tests.graph_passes.harness import Arrays, fused_nodes, session
 
+NAMES = pool_names(ELEMENTWISE)
 TOLERANCE = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-6}
 
 
@@ -41,7 +42,7 @@ def near(got: np.ndarray, want: np.ndarray, what: str) -> None:
 
 
 def elementwise_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
-    return [node for node in fused_nodes(model.graph) if node.op_type.startswith(OP)]
+    return [node for node in fused_nodes(model.graph) if node.op_type in NAMES]
 
 
 def program_texts(model: onnx.ModelProto) -> list[str]:
@@ -50,7 +51,7 @@ def program_texts(model: onnx.ModelProto) -> list[str]:
 
 def programs_mean_their_bodies(model: onnx.ModelProto, *cases: Arrays, compare: Comparison = near) -> int:
     """Checks the nodes of the main graph; returns how many there are."""
-    nodes = [node for node in model.graph.node if node.op_type.startswith(OP)]
+    nodes = [node for node in model.graph.node if node.op_type in NAMES]
     if not nodes:
         return 0
     stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer if _small(tensor)}

@@ -157,6 +157,7 @@ def test_a_region_is_no_one_reader() -> None:
     for reader, want in (
         ("dpiframe.FusedMultiGather", [["a", "c"], ["y"]]),
         ("dpiframe.ParallelRegion_1", [["a"], ["c"], ["y"]]),
+        ("dpiframe.ParallelRegionV2", [["a", "c"], ["y"]]),
     ):
         assert groups_of(parse(text.format(reader=reader), imports=', "dpiframe": 1')) == want
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dpiframe.graph_passes.streams.regions import find_regions, op_of
+import pytest
+
+from dpiframe.graph_passes.streams.regions import find_regions
 from dpiframe.graph_passes.workbench import Workbench
 from tests.graph_passes.harness import parse
 
@@ -16,17 +18,14 @@ def regions(nodes: str, inputs: str = "float[b,4] x", outputs: str = "float[b,4]
 GEMM = "dpiframe.FusedGemm"
 
 
-def test_ops_by_name_and_number() -> None:
-    bench = Workbench(
-        parse(
-            """(float[b,4] x) => (float[b,4] y) { a = dpiframe.FusedGemm(x) c = dpiframe.FusedGemm_12(a)
-               d = dpiframe.FusedElementwise(c) e = dpiframe.FusedMultiGather_3(d) f = dpiframe.FusedGemmX(e)
-               g = FusedGemm(f) h = dpiframe.ParallelRegion(g) y = Relu(h) }""",
-            imports=', "dpiframe": 1',
-        )
-    )
-    found = [op_of(node) for node in bench.graph.nodes]
-    assert found == ["FusedGemm", "FusedGemm", "FusedElementwise", "FusedMultiGather", None, None, None, None]
+def test_every_op_that_a_region_launches_under_any_of_its_names() -> None:
+    found = regions(f"a = {GEMM}_12(x) c = dpiframe.FusedElementwise(a) y = dpiframe.FusedMultiGather_3(c)")
+    assert found == [["a", "c", "y"]]
+
+
+@pytest.mark.parametrize("other", ["dpiframe.FusedGemmV2", "dpiframe.ParallelRegion", "FusedGemm"])
+def test_what_no_region_launches_cuts(other: str) -> None:
+    assert regions(f"a = {GEMM}(x) c = {other}(a) y = {GEMM}(c)") == [["a"], ["y"]]
 
 
 def test_neighbours_are_one_region() -> None:
