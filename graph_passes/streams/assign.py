@@ -16,7 +16,8 @@ from dpiframe.graph_passes.streams.regions import find_regions
 from dpiframe.graph_passes.streams.schedule import Schedule, Task, schedule
 from dpiframe.graph_passes.workbench import Workbench
 
-MAX_STREAMS = 4
+DEFAULT_STREAMS = 4
+"""At most, where nobody asks for another number."""
 LEAST_GAIN = 0.08
 """Of the time on one stream: forks and joins cost about as much as this in small regions."""
 
@@ -58,7 +59,7 @@ def _consider(graph: gs.Graph, bench: Workbench, nodes: list[gs.Node], report: P
         )
         for node in nodes
     ]
-    plan = schedule(tasks, bench.streams or MAX_STREAMS, bench.launch_order)
+    plan = schedule(tasks, bench.streams or DEFAULT_STREAMS, bench.launch_order)
     if bench.streams == 0 and plan.makespan > (1 - LEAST_GAIN) * plan.serial:
         plan = schedule(tasks, 1, bench.launch_order)
     try:
