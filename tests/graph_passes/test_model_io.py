@@ -171,7 +171,7 @@ def test_external_data_of_constant_nodes_branches_and_functions_is_checked(tmp_p
     assert complaint(stored(tmp_path, model)) == "external data 'gone.bin' of tensor 'inner' is missing"
 
 
-def test_files_are_listed_once_in_order(tmp_path: Path) -> None:
+def test_files_are_listed_once_in_order() -> None:
     model = external_model("b.bin")
     for name, location in (("D", "a.bin"), ("E", "b.bin")):
         model.graph.initializer.add().CopyFrom(external_model(location).graph.initializer[0])
@@ -179,7 +179,7 @@ def test_files_are_listed_once_in_order(tmp_path: Path) -> None:
     assert external_files(model) == ["b.bin", "a.bin"]
 
 
-def test_a_model_beyond_two_gigabytes_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_beyond_two_gigabytes_says_what_to_do(tmp_path: Path) -> None:
     class TooLarge:
         def SerializeToString(self, deterministic: bool) -> bytes:  # noqa: N802
             raise ValueError("Message onnx.ModelProto exceeds maximum protobuf size of 2GB")
