@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -177,10 +178,12 @@ def test_values_that_no_output_needs_are_left_out() -> None:
 
 
 def test_a_long_program_is_scheduled_in_time() -> None:
-    """Chains of shifted sums: without a limit the ways to reach an input would double with each line."""
-    lines = ["input f32 x 64"]
-    last = 0
-    for _ in range(300):
-        lines += [f"view f32 64 : {last} 63 -1", f"add f32 64 : {last} {last + 1}"]
-        last += 2
-    kernels.elementwise_schedule(HEAD + "\n".join(lines) + f"\noutput {last}\n")
+    """Sums of elements in two orders: followed one by one, the ways to reach an input double with each sum."""
+    order = " ".join(str(index * 5 % 64) for index in range(64))
+    for sums in range(4, 301, 4):
+        lines = "".join(f"pick f32 64 : {2 * k} {order}\nadd f32 64 : {2 * k} {2 * k + 1}\n" for k in range(sums))
+        text = f"{HEAD}input f32 x 64\n{lines}output {2 * sums}\n"
+        started = time.process_time()
+        kernels.elementwise_schedule(text)
+        # 300 take 0.01; where the ways double, 16 take 0.5 and 20 take 8
+        assert time.process_time() - started < 1, sums
