@@ -6,6 +6,7 @@
 #include "bounds.h"
 #include "copy.h"
 #include "ids.h"
+#include "plain_bag.h"
 #include "plan.h"
 #include "pool.h"
 
@@ -21,14 +22,6 @@ struct ListBlock {
   const char* rows[kListBlock];
   float weights[kListBlock];
 };
-
-// Every line once: for rows of several lines one more each would cost as much as adding a line's floats.
-[[gnu::always_inline]] inline void PrefetchLines(const char* from, int64_t bytes) {
-  const char* const end = from + bytes;
-  const char* line = from - reinterpret_cast<uintptr_t>(from) % 64;
-  do __builtin_prefetch(line);
-  while ((line += 64) < end);
-}
 
 // Looks a list up block by block, and asks for rows ahead of their use, whichever bags their ids belong to: so that
 // short bags don't wait for memory either.
@@ -135,24 +128,35 @@ inline int64_t JoinList(const Bag& bag, const Pooling& pooling, int64_t row, int
   return joined;
 }
 
-// One bag in rows [begin, end).
-template <typename Element>
-void BagRows(const PlanView& plan, const LookupCall& call, const Bag& bag, int64_t begin, int64_t end, float* totals,
-             BadIds* bad_ids) {
-  if (begin >= end) return;
+// One bag in rows [begin, end), which are some. Id: the type of ids where they are integers.
+template <typename Element, typename Id>
+void BagRowsOf(const PlanView& plan, const LookupCall& call, const Bag& bag, int64_t begin, int64_t end, float* totals,
+               BadIds* bad_ids) {
   const Pooling pooling{bag.kind, bag.weight_source >= 0, 0.0f, bag.width};
   const int64_t row_bytes = plan.output_row_bytes.data[bag.output];
   char* to = static_cast<char*>(call.outputs[bag.output]) + begin * row_bytes + bag.offset;
   int64_t offsets[kBlockRows + 1];
   LoadOffsets(plan, call, bag, end - 1, 1, offsets);
-  ListReader reader(plan, call, bag, offsets[1]);
+  const int64_t last = offsets[1];
+  ListReader reader(plan, call, bag, last);
+  PlainStretch<Id> stretch(plan, call, bag);
+  PlainIds ids = PlainIdsOf(call, bag, sizeof(Element), last);
   for (int64_t block = begin; block < end; block += kBlockRows) {
     const int64_t count = end - block < kBlockRows ? end - block : kBlockRows;
     LoadOffsets(plan, call, bag, block, count, offsets);
     for (int64_t i = 0; i < count; ++i, to += row_bytes) {
       if constexpr (sizeof(Element) == 4) totals = reinterpret_cast<float*>(to);
-      const int64_t joined =
-          JoinList<Element>(bag, pooling, block + i, offsets[i], offsets[i + 1], &reader, totals, bad_ids);
+      ids.begin = offsets[i];
+      ids.end = offsets[i + 1];
+      int64_t joined = 0;
+      if (ids.begin < ids.end) {
+        if (stretch.Has(ids.begin, ids.end, last)) {
+          JoinPlainBag<Element, Id>(bag.kind, ids, bag.width, totals);
+          joined = ids.end - ids.begin;
+        } else {
+          joined = JoinList<Element>(bag, pooling, block + i, ids.begin, ids.end, &reader, totals, bad_ids);
+        }
+      }
       if (joined == 0) {
         for (int64_t k = 0; k < bag.width; ++k) totals[k] = bag.empty;
       } else if (bag.kind == PoolKind::kMean) {
@@ -161,6 +165,17 @@ void BagRows(const PlanView& plan, const LookupCall& call, const Bag& bag, int64
       }
       if constexpr (sizeof(Element) != 4) StoreTotals<Element>(totals, bag.width, to);
     }
+  }
+}
+
+template <typename Element>
+void BagRows(const PlanView& plan, const LookupCall& call, const Bag& bag, int64_t begin, int64_t end, float* totals,
+             BadIds* bad_ids) {
+  if (begin >= end) return;
+  if (plan.sources.data[bag.id.source].type == ElementType::kInt32) {
+    BagRowsOf<Element, int32_t>(plan, call, bag, begin, end, totals, bad_ids);
+  } else {
+    BagRowsOf<Element, int64_t>(plan, call, bag, begin, end, totals, bad_ids);
   }
 }
 

@@ -34,10 +34,14 @@ inline void LoadOffsets(const PlanView& plan, const LookupCall& call, const Bag&
   if (ends_with_list) positions[count] = length;
 }
 
-inline int64_t LengthOfBag(const PlanView& plan, const LookupCall& call, const Bag& bag, int64_t row) {
-  int64_t positions[2];
-  LoadOffsets(plan, call, bag, row, 1, positions);
-  return positions[1] > positions[0] ? positions[1] - positions[0] : 0;
+// Adds the lengths of the bags of kBlockRows rows from `row` on, as far as there are so many.
+inline void AddBagLengths(const PlanView& plan, const LookupCall& call, const Bag& bag, int64_t row, int64_t* lengths) {
+  const int64_t count = call.rows - row < kBlockRows ? call.rows - row : kBlockRows;
+  int64_t positions[kBlockRows + 1];
+  LoadOffsets(plan, call, bag, row, count, positions);
+  for (int64_t i = 0; i < count; ++i) {
+    if (positions[i + 1] > positions[i]) lengths[i] += positions[i + 1] - positions[i];
+  }
 }
 
 }  // namespace

@@ -75,13 +75,18 @@ std::vector<int64_t> LookupPlan::Tasks(const LookupCall& call) const {
     for (int64_t row = rows_each; row < call.rows; row += rows_each) tasks.push_back(row);
   } else {
     int64_t cost = 0;
+    int64_t lengths[kBlockRows];
     for (int64_t row = 0; row < call.rows; ++row) {
+      const int64_t place = row % kBlockRows;
+      if (place == 0) {
+        std::fill_n(lengths, kBlockRows, 0);
+        for (const Bag& bag : bags_) AddBagLengths(view_, call, bag, row, lengths);
+      }
       if (cost >= kLookupsPerTask) {
         tasks.push_back(row);
         cost = 0;
       }
-      cost += per_row;
-      for (const Bag& bag : bags_) cost += LengthOfBag(view_, call, bag, row);
+      cost += per_row + lengths[place];
     }
   }
   tasks.push_back(call.rows);

@@ -11,7 +11,7 @@ constexpr int64_t kLinesInFlight = 48;
 
 // Of a list, whose rows may come from memory one after the other: how many lines ahead rows are asked for, and how many
 // lines are pooled between two requests. Measured: less waits for memory, more at a time fills its queues.
-constexpr int64_t kListLinesAhead = 192;
+constexpr int64_t kListLinesAhead = 128;
 constexpr int64_t kListLinesAtOnce = 32;
 
 constexpr int64_t kCacheLine = 64;
