@@ -28,7 +28,7 @@ const void* LookupKernelFor(uint32_t element_bytes);
 const void* BagKernelFor(uint32_t element_bytes);
 const void* PlainBagKernelFor(uint32_t element_bytes, bool short_bags);
 
-// The same for plain bags whose groups of threads fill several, of chunks of 16 bytes.
+// The same for many plain bags, of chunks of 16 bytes.
 const void* ManyBagsKernelFor(uint32_t element_bytes);
 
 cudaError_t LaunchLookup(const void* kernel, uint32_t blocks, const LookupArguments& arguments, const Words& words,

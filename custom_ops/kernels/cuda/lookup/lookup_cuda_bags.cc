@@ -9,7 +9,8 @@
 namespace dpiframe::cuda {
 namespace {
 
-// A bag that is filled by a block among others that aren't has more ids than this and so many times the mean.
+// A bag that is filled by a block among others that aren't has more ids than this and so many times the mean, that of
+// the launch's longest ones.
 constexpr uint64_t kLongBag = 128;
 constexpr uint64_t kLongBagFactor = 4;
 
@@ -20,10 +21,10 @@ uint32_t LongBag(uint64_t mean) {
 // So many and fewer have a block each: the more, the longer they are.
 uint64_t FewBags(uint64_t processors, uint64_t mean) { return processors * std::min<uint64_t>(8, 2 + mean / 32); }
 
-// Bags of so few ids gain where a group of threads fills several.
+// Bags of so few ids gain where their rows come through a ring.
 constexpr uint64_t kShortBag = 256;
 
-bool GainsFromSeveral(const Segment& segment, uint64_t rows, uint64_t mean) {
+bool GainsFromRing(const Segment& segment, uint64_t rows, uint64_t mean) {
   return segment.kind == ChunkKind::kPlainBag16 && segment.groups_log2 != 0 && mean <= kShortBag &&
          rows > uint64_t{1} << segment.groups_log2;
 }
@@ -61,7 +62,7 @@ void CudaLookup::LaunchPlainBags(const CudaLookupCall& call, size_t begin, size_
   uint64_t longest = 0;  // of the segments' mean bags
   uint64_t widest = 1;   // threads that a row of some segment takes
   uint64_t all = 0;      // blocks, if a group of threads fills one bag
-  bool several = arguments.aligned;
+  bool ring = arguments.aligned;
   for (size_t i = begin; i < end; ++i) {
     const SegmentPlan& plan = plan_.plain_bag_segments[i];
     Segment& segment = arguments.segments[i - begin];
@@ -78,10 +79,10 @@ void CudaLookup::LaunchPlainBags(const CudaLookupCall& call, size_t begin, size_
     segment.row_bytes = plan.row_bytes;
     widest = std::max(widest, uint64_t{segment.chunk_count} * kBlockThreads >> segment.groups_log2);
     all += PlainBagBlocks(segment, static_cast<uint64_t>(call.rows));
-    several = several && GainsFromSeveral(segment, static_cast<uint64_t>(call.rows), mean);
+    ring = ring && GainsFromRing(segment, static_cast<uint64_t>(call.rows), mean);
   }
   arguments.long_bag = LongBag(longest);
-  const bool many = several && all > static_cast<uint64_t>(multiprocessors_);
+  const bool many = ring && all > static_cast<uint64_t>(multiprocessors_);
   const void* const kernel =
       many ? ManyBagsKernelFor(plan_.element_bytes) : PlainBagKernelFor(plan_.element_bytes, longest <= kShortBagBatch);
   const int64_t rows_at_once = static_cast<int64_t>(std::max<uint64_t>(1, kMaxThreads / widest));
@@ -94,10 +95,11 @@ void CudaLookup::LaunchPlainBags(const CudaLookupCall& call, size_t begin, size_
       uint64_t rows_taken = rows;
       segment->thread_rows = 1;
       if (many) {
-        // So many that all blocks run at once, as far as a block has a thread to find the range of each of its bags.
-        // These are all of one record.
+        // So many that all blocks run at once, as far as a block has a thread to find the range of each of its bags,
+        // which are all of one record, and there is something to do for all of its groups.
         const uint64_t most = kBlockThreads >> segment->groups_log2;
-        segment->thread_rows = static_cast<uint8_t>(std::min(DivideUp(all, many_bags_at_once_), most));
+        const uint64_t all_groups = DivideUp(rows, uint64_t{1} << segment->groups_log2);
+        segment->thread_rows = static_cast<uint8_t>(std::min({DivideUp(all, many_bags_at_once_), most, all_groups}));
         const uint64_t of_block = uint64_t{segment->thread_rows} << segment->groups_log2;
         rows_taken = DivideUp(rows, of_block) * of_block;
       }

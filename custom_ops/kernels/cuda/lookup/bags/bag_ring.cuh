@@ -10,7 +10,7 @@ namespace dpiframe::cuda {
 
 constexpr int kRingBatches = 2;  // of rows, all but one on their way
 constexpr int kRingTerms = 4;    // of a batch; divides a window
-static_assert(kRingTerms <= 1 << kMinBagLanesLog2);
+static_assert((1 << kMinBagLanesLog2) % kRingTerms == 0);
 
 struct BagRingMemory {
   static constexpr int kTerms = kRingBatches * kRingTerms;
@@ -79,7 +79,7 @@ class BagRing {
  private:
   static constexpr int kNoteBits = 8;
   static constexpr uint32_t kNote = (1u << kNoteBits) - 1;
-  static_assert(kRingBatches * kNoteBits <= 32);
+  static_assert(kRingBatches * kNoteBits <= 32 && kRingTerms <= 4);
 
   const char* chunk_;  // the thread's, of the table's row 0
   uint32_t stride_;

@@ -11,7 +11,7 @@ namespace dpiframe::cuda {
 // Where a bag's ids stand in its list.
 struct BagRange {
   int64_t begin;
-  uint32_t length;  // 0 of one that is left out
+  uint32_t length;  // 0 of one that another fills
   uint32_t fills;   // not where there is no such row, or where another fills it
 };
 

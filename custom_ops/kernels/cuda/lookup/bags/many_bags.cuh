@@ -1,4 +1,4 @@
-// More bags than run at once: a group of threads fills several one after the other, whose rows come through a ring
+// Many bags: a group of threads fills one after the other, as many as it has, and their rows come through a ring
 // (bag_ring.cuh). One at a time, a bag is waited for three times: its offsets, its ids, its rows.
 #pragma once
 

@@ -54,7 +54,7 @@ __device__ __forceinline__ BagBounds BagBoundsOf(const LookupArguments& a, const
   return {begin, end > begin ? end - begin : 0};
 }
 
-// `whole`: the place begins where the list does, and has no length.
+// kWhole: the place is all of the list, whichever of its ids are the bag's.
 template <bool kWide, bool kWhole = false>
 __device__ __forceinline__ PlainBagPlace PlainBagPlaceOf(const LookupArguments& a, const Words& words,
                                                          const Segment& segment, uint32_t item, uint32_t lane) {
