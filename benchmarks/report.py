@@ -2,7 +2,7 @@
 
     python benchmarks/report.py [--results FOLDER] [--docs FOLDER]
 
-Draws NAME.png and NAME.svg beside NAME.csv, and replaces what stands between the lines `<!-- begin NAME -->` and
+Draws NAME.png beside NAME.csv, and replaces what stands between the lines `<!-- begin NAME -->` and
 `<!-- end NAME -->` in docs/performance*.md. A CSV that isn't there leaves its part as it is.
 """
 

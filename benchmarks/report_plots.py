@@ -1,4 +1,4 @@
-"""The plots of whole models' measurements: one function a CSV, each draws it beside itself as PNG and SVG."""
+"""The plots of whole models' measurements: one function a CSV, each draws it beside itself."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import numpy as np
 from matplotlib import pyplot
 
 from benchmarks.model_rows import FLOOR, OURS
-
-matplotlib.rcParams["svg.hashsalt"] = "dpiframe"
 
 Rows = list[dict[str, str]]
 BASE = "PyTorch eager"
@@ -162,6 +160,4 @@ def _title(rows: Rows) -> str:
 
 def _save(figure: Any, path: Path) -> None:
     figure.savefig(path.with_suffix(".png"), dpi=110)
-    # the same measurements give the same bytes
-    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
     pyplot.close(figure)

@@ -75,7 +75,7 @@ def test_the_report_fills_in_what_was_measured(tmp_path: Path, monkeypatch: pyte
     assert "| **the fastest of them** | 2.25 (1.50 to 3.00) |" in text
     assert "ONNX Runtime refuses 2 configurations: too wide" in text
     assert "old" not in text
-    assert (tmp_path / "end_to_end_gpu.svg").exists()
+    assert (tmp_path / "end_to_end_gpu.png").exists()
     report.main()
     assert document.read_text() == text
     assert "measured elsewhere" in other.read_text()
