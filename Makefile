@@ -7,7 +7,7 @@
 # make sanitize   run the CPU kernels' tests with gcc's checks of memory and of undefined behaviour
 # make clean      remove what was built; .venv stays
 #
-# A machine needs Python 3.11 with venv, gcc, g++ and make. docs/building.md says more.
+# A machine needs Python 3.11 with its headers and venv, gcc, g++ and make. docs/building.md says more.
 
 PYTHON ?= python3
 VENV ?= .venv
