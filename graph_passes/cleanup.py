@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpiframe.graph_passes.conditions import SOUND
 from dpiframe.graph_passes.functions import DOMAIN, calls
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
@@ -15,6 +16,7 @@ class Cleanup(Pass):
     """
 
     name = "cleanup"
+    ensures = SOUND
 
     def run(self, bench: Workbench) -> PassReport:
         report = PassReport(self.name)

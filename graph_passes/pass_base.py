@@ -6,24 +6,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
 
-import onnx_graphsurgeon as gs
-
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.workbench import Workbench
 
-Condition = Callable[[gs.Graph], str | None]
+Condition = Callable[[Workbench], str | None]
 
 
 class ConditionError(AssertionError):
-    """A pass found the graph in a state that it doesn't accept, or left it in one that it promised not to."""
+    """A pass found the model in a state that it doesn't accept, or left it in one that it promised not to."""
 
 
 class Pass(ABC):
     """One rewrite of a model's graph.
 
     `run` changes `bench.graph` in place and says what it changed; running it again changes nothing. A condition is a
-    function
-    of the graph that returns None, or what is wrong.
+    function of the workbench that returns None, or what is wrong.
     """
 
     name: ClassVar[str]
@@ -34,12 +31,12 @@ class Pass(ABC):
     def run(self, bench: Workbench) -> PassReport: ...
 
     def __call__(self, bench: Workbench) -> PassReport:
-        self._check(bench.graph, self.requires, "before")
+        self._check(bench, self.requires, "before")
         report = self.run(bench)
-        self._check(bench.graph, self.ensures, "after")
+        self._check(bench, self.ensures, "after")
         return report
 
-    def _check(self, graph: gs.Graph, conditions: tuple[Condition, ...], when: str) -> None:
+    def _check(self, bench: Workbench, conditions: tuple[Condition, ...], when: str) -> None:
         for condition in conditions:
-            if problem := condition(graph):
+            if problem := condition(bench):
                 raise ConditionError(f"{when} pass {self.name}: {problem}")

@@ -19,6 +19,7 @@ from dpiframe.graph_passes.canonicalize.shape_plumbing import fix_shapes
 from dpiframe.graph_passes.canonicalize.simplify import remove_no_ops
 from dpiframe.graph_passes.canonicalize.stacks import turn_stacks
 from dpiframe.graph_passes.canonicalize.transposes import compute_unturned
+from dpiframe.graph_passes.conditions import SOUND, constants_are_initializers
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.workbench import Workbench
@@ -72,6 +73,7 @@ class Canonicalize(Pass):
     """
 
     name = "canonicalize"
+    ensures = (*SOUND, constants_are_initializers)
 
     def run(self, bench: Workbench) -> PassReport:
         report = PassReport(self.name)

@@ -8,7 +8,7 @@ import onnx_graphsurgeon as gs
 from onnx.reference import ReferenceEvaluator
 
 from dpiframe.graph_passes.graph_writer import write_node
-from dpiframe.graph_passes.graphs import byte_size, is_standard, node_label, replace_uses, values_of
+from dpiframe.graph_passes.graphs import byte_size, constant_values, is_standard, node_label, replace_uses, values_of
 from dpiframe.graph_passes.model_io import is_external
 from dpiframe.graph_passes.workbench import Workbench
 
@@ -50,22 +50,6 @@ def constant_nodes(bench: Workbench, changes: list[str]) -> bool:
     if found:
         changes.append(f"{found} Constant nodes are initializers now")
     return bool(found)
-
-
-def constant_values(node: gs.Node) -> object:
-    """The values of a Constant node, None where it holds strings in an attribute, or a sparse tensor."""
-    attributes = node.attrs
-    if "value" in attributes:
-        return attributes["value"]._values
-    for name, dtype in (
-        ("value_int", np.int64),
-        ("value_ints", np.int64),
-        ("value_float", np.float32),
-        ("value_floats", np.float32),
-    ):
-        if name in attributes:
-            return np.array(attributes[name], dtype)
-    return None
 
 
 def fold_constants(bench: Workbench, changes: list[str]) -> bool:

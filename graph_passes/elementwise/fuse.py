@@ -7,6 +7,7 @@ from collections import deque
 import onnx_graphsurgeon as gs
 
 from dpiframe.custom_ops.elementwise_operators import FLOATS, OPERATORS
+from dpiframe.graph_passes.conditions import LEGIBLE, SOUND
 from dpiframe.graph_passes.elementwise.body import elementwise_body
 from dpiframe.graph_passes.elementwise.first_input import with_first_input
 from dpiframe.graph_passes.elementwise.gains import PRODUCTS, WAITING, absorbed, copies_better, why_not, work
@@ -41,6 +42,8 @@ class FuseElementwise(Pass):
     """
 
     name = "fuse_elementwise"
+    requires = LEGIBLE
+    ensures = SOUND
 
     def run(self, bench: Workbench) -> PassReport:
         report = PassReport(self.name)

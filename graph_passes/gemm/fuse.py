@@ -7,6 +7,7 @@ from itertools import accumulate
 import numpy as np
 import onnx_graphsurgeon as gs
 
+from dpiframe.graph_passes.conditions import LEGIBLE, SOUND
 from dpiframe.graph_passes.functions import DOMAIN, GEMM, PoolExhaustedError, add_function
 from dpiframe.graph_passes.gemm.body import MIN_OPSET, OUTPUT, body_inputs, gemm_body
 from dpiframe.graph_passes.gemm.bundle import Bundle, bundle_constants, bundle_program, find_bundles, unread_members
@@ -42,6 +43,8 @@ class FuseGemm(Pass):
     """
 
     name = "fuse_gemm"
+    requires = LEGIBLE
+    ensures = SOUND
 
     def run(self, bench: Workbench) -> PassReport:
         report = PassReport(self.name)

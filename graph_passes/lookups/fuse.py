@@ -11,6 +11,7 @@ from onnx import helper
 
 from dpiframe.graph_passes.canonicalize.bag_loops import NotABagError, find_bag
 from dpiframe.graph_passes.canonicalize.shape_values import Dim
+from dpiframe.graph_passes.conditions import LEGIBLE, SOUND
 from dpiframe.graph_passes.functions import DOMAIN, LOOKUP, PoolExhaustedError, add_function
 from dpiframe.graph_passes.graphs import Node, node_label, replace_uses, set_producer, tidy, type_name, with_inner
 from dpiframe.graph_passes.lookups.assemble import Assembler, Assembly
@@ -50,6 +51,8 @@ class FuseLookups(Pass):
     """
 
     name = "fuse_lookups"
+    requires = LEGIBLE
+    ensures = SOUND
 
     def run(self, bench: Workbench) -> PassReport:
         report = PassReport(self.name)

@@ -6,6 +6,7 @@ import onnx
 import onnx_graphsurgeon as gs
 from onnx import helper
 
+from dpiframe.graph_passes.conditions import SOUND, nodes_are_in_order
 from dpiframe.graph_passes.functions import DOMAIN, REGION, PoolExhaustedError, add_function, op_of
 from dpiframe.graph_passes.graphs import Node, detach, node_label, set_producer, tidy
 from dpiframe.graph_passes.pass_base import Pass
@@ -37,6 +38,8 @@ class AssignStreams(Pass):
     """
 
     name = "assign_streams"
+    requires = (nodes_are_in_order,)
+    ensures = SOUND
 
     def run(self, bench: Workbench) -> PassReport:
         report = PassReport(self.name)

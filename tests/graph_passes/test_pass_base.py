@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import onnx_graphsurgeon as gs
 import pytest
 
 from dpiframe.graph_passes.pass_base import ConditionError, Pass
@@ -12,12 +11,12 @@ from dpiframe.graph_passes.workbench import Workbench
 from tests.graph_passes.harness import parse
 
 
-def has_relu(graph: gs.Graph) -> str | None:
-    return None if any(node.op == "Relu" for node in graph.nodes) else "there is no Relu"
+def has_relu(bench: Workbench) -> str | None:
+    return None if any(node.op == "Relu" for node in bench.graph.nodes) else "there is no Relu"
 
 
-def no_relu(graph: gs.Graph) -> str | None:
-    return "there is a Relu" if has_relu(graph) is None else None
+def no_relu(bench: Workbench) -> str | None:
+    return "there is a Relu" if has_relu(bench) is None else None
 
 
 class Rename(Pass):

@@ -12,11 +12,10 @@ from dpiframe.graph_passes.canonicalize import Canonicalize
 from dpiframe.graph_passes.canonicalize.constants import (
     MAX_FOLD_BYTES,
     constant_nodes,
-    constant_values,
     fold_constants,
     is_small_constant,
 )
-from dpiframe.graph_passes.graphs import StoredValues
+from dpiframe.graph_passes.graphs import StoredValues, constant_values
 from dpiframe.graph_passes.workbench import Workbench
 from tests.graph_passes.harness import agree, op_types, optimize, parse, session, table
 
