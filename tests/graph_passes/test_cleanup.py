@@ -79,6 +79,21 @@ def test_functions_of_ours_that_nothing_calls_go() -> None:
     assert [f.name for f in bench.to_model().functions] == ["Used", "Theirs", "ByTheirs"]
 
 
+def test_functions_that_only_unused_ones_call_go_with_them() -> None:
+    model = parse(
+        "(float[2] x) => (float[2] y) { y = Relu(x) }",
+        imports=', "dpiframe": 1',
+        functions="\n".join(
+            [
+                FUNCTION.format("dpiframe", "Inner", "b = Relu(a)"),
+                FUNCTION.format("dpiframe", "Outer", "b = dpiframe.Inner(a)"),
+            ]
+        ),
+    )
+    bench, _ = clean(model)
+    assert not bench.to_model().functions
+
+
 def test_functions_that_only_a_branch_calls_stay() -> None:
     call = """b = If (a) <
         then_branch = t () => (z) { z = dpiframe.InBranch(a) },
