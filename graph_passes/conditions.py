@@ -51,16 +51,15 @@ def interface_is_kept(bench: Workbench) -> str | None:
 
 
 def names_are_apart(bench: Workbench) -> str | None:
-    """No two tensors that the nodes of one graph give have one name, nor two constants that they read."""
+    """Of what the nodes of one graph give, and the constants that they read, no two have one name."""
     for graph in bench.graphs():
-        given: dict[str, int] = {}
-        constants: dict[str, int] = {}
+        named: dict[str, int] = {}
         for node in graph.nodes:
             for tensor in node.outputs:
-                if tensor.name and given.setdefault(tensor.name, id(tensor)) != id(tensor):
+                if tensor.name and named.setdefault(tensor.name, id(tensor)) != id(tensor):
                     return _taken(node, tensor)
             for tensor in node.inputs:
-                if isinstance(tensor, gs.Constant) and constants.setdefault(tensor.name, id(tensor)) != id(tensor):
+                if isinstance(tensor, gs.Constant) and named.setdefault(tensor.name, id(tensor)) != id(tensor):
                     return _taken(node, tensor)
     return None
 

@@ -153,6 +153,12 @@ def test_names_of_constants() -> None:
     assert names_are_apart(on) == "node 'y' has a second tensor named 'w': name it by bench.new_name"
 
 
+def test_a_constant_with_the_name_of_what_a_node_gives() -> None:
+    on = bench("(float[2] x) => (float[2] y) { a = Relu(x) y = Mul(a, w) }")
+    set_input(on.graph.nodes[1], 1, gs.Constant("a", np.ones(2, np.float32)))
+    assert names_are_apart(on) == "node 'y' has a second tensor named 'a': name it by bench.new_name"
+
+
 def test_bodies() -> None:
     assert fused_nodes_have_bodies(with_fused(GEMM, functions=(GEMM,))) is None
 
