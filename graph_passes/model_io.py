@@ -19,8 +19,7 @@ def load(path: Path | str) -> onnx.ModelProto:
     """Read an ONNX file, leaving external data where it is.
 
     Raises ModelError when the file is not an ONNX model, is cut short, or names external data that is missing, too
-    short or
-    outside the model's folder.
+    short or outside the model's folder.
     """
     path = Path(path)
     try:
@@ -114,12 +113,15 @@ def _check_external_data(model: onnx.ModelProto, path: Path) -> None:
                 "save the model with its data beside it"
             )
         if not file.is_file():
-            raise ModelError(f"{path}: external data '{info.location}' of tensor '{tensor.name}' is missing")
+            raise ModelError(
+                f"{path}: external data '{info.location}' of tensor '{tensor.name}' is missing; "
+                "put it beside the model, or export the model again"
+            )
         end = (info.offset or 0) + (info.length or _byte_size(tensor))
         if file.stat().st_size < end:
             raise ModelError(
                 f"{path}: external data '{info.location}' is cut short: tensor '{tensor.name}' ends at byte {end}, "
-                f"the file at {file.stat().st_size}"
+                f"the file at {file.stat().st_size}; copy it whole, or export the model again"
             )
 
 
