@@ -10,6 +10,7 @@ from pathlib import Path
 import onnx
 
 from dpiframe.errors import UsageError
+from dpiframe.graph_passes import metadata
 from dpiframe.graph_passes.model_io import load, tensors
 from dpiframe.input_specs import input_specs
 from dpiframe.inputs import Case
@@ -57,7 +58,7 @@ class Subject:
     @property
     def properties(self) -> dict[str, str]:
         """The model's metadata."""
-        return {entry.key: entry.value for entry in self.model.metadata_props}
+        return metadata.properties(self.model)
 
     @property
     def computes_in_half(self) -> bool:

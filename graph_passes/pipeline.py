@@ -17,6 +17,7 @@ from dpiframe.graph_passes.gemm.fuse import FuseGemm
 from dpiframe.graph_passes.inline import inline_lookup_functions
 from dpiframe.graph_passes.lookups.fuse import FuseLookups
 from dpiframe.graph_passes.lookups.tables import count_lookups
+from dpiframe.graph_passes.metadata import properties, set_properties
 from dpiframe.graph_passes.pass_base import Pass
 from dpiframe.graph_passes.report import PassReport
 from dpiframe.graph_passes.streams.assign import AssignStreams
@@ -91,17 +92,15 @@ def _finish(bench: Workbench, fused: bool) -> onnx.ModelProto:
     model = bench.to_model()
     if fused:
         model.ir_version = max(model.ir_version, MIN_IR_VERSION)
-        properties = {p.key: p.value for p in model.metadata_props}
-        properties |= {
+        entries = properties(model) | {
             f"{DOMAIN}.version": metadata.version("dpiframe"),
             f"{DOMAIN}.provider": bench.provider,
             f"{DOMAIN}.precision": bench.precision,
             f"{DOMAIN}.bad_ids": bench.bad_ids,
         }
         if bench.exact:
-            properties[EXACT] = "true"
+            entries[EXACT] = "true"
         if bench.lose_nan:
-            properties[LOSE_NAN] = "true"
-        del model.metadata_props[:]
-        onnx.helper.set_model_props(model, properties)
+            entries[LOSE_NAN] = "true"
+        set_properties(model, entries)
     return model

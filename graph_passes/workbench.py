@@ -12,6 +12,7 @@ import onnx_graphsurgeon as gs
 from dpiframe.graph_passes.graph_reader import read_graph, set_type
 from dpiframe.graph_passes.graph_writer import GraphWriter, copy_fields
 from dpiframe.graph_passes.graphs import STANDARD_DOMAINS, is_standard, tidy
+from dpiframe.graph_passes.metadata import properties
 from dpiframe.graph_passes.streams.schedule import Order
 
 _MIN_IR_VERSION = 4
@@ -70,7 +71,7 @@ class Workbench:
         self.precision = precision
         self.streams = streams
         self.launch_order: Order = launch_order
-        said = {entry.key for entry in model.metadata_props}
+        said = properties(model)
         self.exact = exact or EXACT in said
         self.lose_nan = lose_nan or LOSE_NAN in said
         self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}

@@ -8,6 +8,7 @@ import onnx_graphsurgeon as gs
 from dpiframe.graph_passes.cleanup import Cleanup
 from dpiframe.graph_passes.functions import DOMAIN, REGION, op_of
 from dpiframe.graph_passes.graphs import Node, drop, set_producer, tidy
+from dpiframe.graph_passes.metadata import properties, set_properties
 from dpiframe.graph_passes.streams.assign import AssignStreams
 from dpiframe.graph_passes.streams.schedule import Order
 from dpiframe.graph_passes.workbench import Workbench
@@ -16,7 +17,6 @@ from dpiframe.graph_passes.workbench import Workbench
 def replan(model: onnx.ModelProto, streams: int, order: Order) -> onnx.ModelProto:
     """The model with its fused nodes in regions of at most `streams` streams, launched by `order`; its own protobuf is
     not changed."""
-    properties = {p.key: p.value for p in model.metadata_props}
     bench = Workbench(model, provider="cuda", streams=streams, launch_order=order)
     for graph in bench.graphs():
         for node in [node for node in graph.nodes if op_of(node) == REGION]:
@@ -27,8 +27,7 @@ def replan(model: onnx.ModelProto, streams: int, order: Order) -> onnx.ModelProt
             bench.infer_shapes()
         kind()(bench)
     result = bench.to_model()
-    del result.metadata_props[:]
-    onnx.helper.set_model_props(result, properties)
+    set_properties(result, properties(model))
     return result
 
 
