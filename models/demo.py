@@ -206,8 +206,10 @@ def _failures(answers: list[Answers], *, generated: bool) -> list[str]:
 def _graph_table(report: OptimizeResult) -> Table:
     import onnx
 
+    from dpiframe.graph_passes.functions import LOOKUP, pool_names
+
     graph = onnx.load(report.output, load_external_data=False).graph
-    fused = sum(node.op_type.startswith("FusedMultiGather") for node in graph.node)
+    fused = sum(node.op_type in pool_names(LOOKUP) for node in graph.node)
     table = Table("", "before", "after")
     table.add_row("nodes", str(report.nodes_before), str(report.nodes_after))
     left = report.lookups_before - report.lookups_fused
