@@ -8,7 +8,7 @@ Best of many calls in microseconds, peers by turns on different lists. Writes ba
 from __future__ import annotations
 
 import argparse
-import csv
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +18,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.harness import about, write_table
 from dpiframe.custom_ops._kernels import LookupProgram
 
 CALLS = 60
@@ -77,15 +80,14 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     folder = parser.parse_args().results
     torch.set_num_threads(1)
+    machine, versions, date = about()
+    note = {"machine": machine, "versions": f"{versions}; torch {torch.__version__}", "date": date}
     results = []
     for case in CASES:
-        results.append(measured(case))
-        print(*(f"{key}={value}" for key, value in results[-1].items()), flush=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "bags_cpu.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(results[0]))
-        writer.writeheader()
-        writer.writerows(results)
+        row = measured(case)
+        print(*(f"{key}={value}" for key, value in row.items()), flush=True)
+        results.append({**row, **note})
+    write_table(folder / "bags_cpu.csv", results)
 
 
 if __name__ == "__main__":
