@@ -173,7 +173,9 @@ def test_external_data_of_constant_nodes_branches_and_functions_is_checked(tmp_p
     tensor.name = "inner"
     tensor.data_location = TensorProto.EXTERNAL
     tensor.external_data.add(key="location", value="gone.bin")
-    assert "external data 'gone.bin' of tensor 'inner' is missing" in complaint(stored(tmp_path, model))
+    assert complaint(stored(tmp_path, model)) == (
+        "external data 'gone.bin' of tensor 'inner' is missing; put it beside the model, or export the model again"
+    )
 
 
 def test_files_are_listed_once_in_order() -> None:
