@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 
 from dpiframe.graph_passes.cleanup import Cleanup
 from dpiframe.graph_passes.workbench import Workbench
@@ -58,21 +59,25 @@ def test_initializers_that_only_an_inner_branch_reads_stay() -> None:
     assert bench.to_model() == model
 
 
-FUNCTION = '<domain: "{}", opset_import: ["": 20, "dpiframe": 1]> {} (a) => (b) {{ {} }}'
+def with_functions(graph: str, *functions: tuple[str, str, str]) -> onnx.ModelProto:
+    """functions: domain, name and body of each, from a to b."""
+    return parse(
+        graph,
+        imports=', "dpiframe": 1, "local": 1',
+        functions="\n".join(
+            f'<domain: "{domain}", opset_import: ["": 20, "dpiframe": 1]> {name} (a) => (b) {{ {body} }}'
+            for domain, name, body in functions
+        ),
+    )
 
 
 def test_functions_of_ours_that_nothing_calls_go() -> None:
-    model = parse(
+    model = with_functions(
         "(float[2] x) => (float[2] y) { y = dpiframe.Used(x) }",
-        imports=', "dpiframe": 1, "local": 1',
-        functions="\n".join(
-            [
-                FUNCTION.format("dpiframe", "Used", "b = Relu(a)"),
-                FUNCTION.format("dpiframe", "Unused", "b = Relu(a)"),
-                FUNCTION.format("local", "Theirs", "b = dpiframe.ByTheirs(a)"),
-                FUNCTION.format("dpiframe", "ByTheirs", "b = Relu(a)"),
-            ]
-        ),
+        ("dpiframe", "Used", "b = Relu(a)"),
+        ("dpiframe", "Unused", "b = Relu(a)"),
+        ("local", "Theirs", "b = dpiframe.ByTheirs(a)"),
+        ("dpiframe", "ByTheirs", "b = Relu(a)"),
     )
     bench, changes = clean(model)
     assert changes == ["unused function Unused is gone"]
@@ -80,15 +85,10 @@ def test_functions_of_ours_that_nothing_calls_go() -> None:
 
 
 def test_functions_that_only_unused_ones_call_go_with_them() -> None:
-    model = parse(
+    model = with_functions(
         "(float[2] x) => (float[2] y) { y = Relu(x) }",
-        imports=', "dpiframe": 1',
-        functions="\n".join(
-            [
-                FUNCTION.format("dpiframe", "Inner", "b = Relu(a)"),
-                FUNCTION.format("dpiframe", "Outer", "b = dpiframe.Inner(a)"),
-            ]
-        ),
+        ("dpiframe", "Inner", "b = Relu(a)"),
+        ("dpiframe", "Outer", "b = dpiframe.Inner(a)"),
     )
     bench, _ = clean(model)
     assert not bench.to_model().functions
@@ -99,18 +99,13 @@ def test_functions_that_only_a_branch_calls_stay() -> None:
         then_branch = t () => (z) { z = dpiframe.InBranch(a) },
         else_branch = e () => (z) { z = Identity(a) }
     >"""
-    model = parse(
+    model = with_functions(
         """(bool x) => (bool y) {
             y = If (x) <then_branch = t () => (z) { z = dpiframe.Used(x) }, else_branch = e () => (z) { z = local.F(x) }>
         }""",
-        imports=', "dpiframe": 1, "local": 1',
-        functions="\n".join(
-            [
-                FUNCTION.format("dpiframe", "Used", "b = Not(a)"),
-                FUNCTION.format("local", "F", call),
-                FUNCTION.format("dpiframe", "InBranch", "b = Not(a)"),
-            ]
-        ),
+        ("dpiframe", "Used", "b = Not(a)"),
+        ("local", "F", call),
+        ("dpiframe", "InBranch", "b = Not(a)"),
     )
     bench, changes = clean(model)
     assert not changes
