@@ -33,51 +33,32 @@ template <typename Id>
   return reinterpret_cast<const char*>(ids.row_of_0 + id * ids.stride);
 }
 
-// kWidth elements from byte `offset` of each row on, held in registers. kAsks: and asks for rows ahead.
-template <typename Op, typename Element, typename Id, int kWidth, bool kAsks>
-inline void JoinPlainIds(const PlainIds& ids, int64_t begin, int64_t end, int64_t offset, float* totals) {
-  constexpr int kEach = kWidth < kLanes ? kWidth : kLanes;
-  constexpr int kCount = kWidth / kEach;
-  typename FloatsOf<kEach>::Type local[kCount];
-  if (begin == ids.begin) {
-    for (auto& floats : local) floats = Op::Start() + typename FloatsOf<kEach>::Type{};
-  } else {
-    __builtin_memcpy(local, totals, sizeof local);
-  }
-  for (int64_t position = begin; position < end; ++position) {
+// Some of a bag's ids as a source of terms. kAsks: their rows are read for the first time, and others are asked for.
+template <typename Id, bool kAsks>
+struct PlainTerms {
+  const PlainIds& ids;
+  int64_t begin;
+  int64_t count;
+  bool first;
+
+  [[gnu::always_inline]] const char* Row(int64_t term) const {
+    const int64_t position = begin + term;
     if constexpr (kAsks) {
       const int64_t next = position + ids.ahead;
       PrefetchLines(RowAt<Id>(ids, next < ids.asked_end ? next : position), ids.row_bytes);
     }
-    const char* const row = RowAt<Id>(ids, position) + offset;
-#pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i) {
-      const int64_t place = i * kEach * static_cast<int64_t>(sizeof(Element));
-      Op::template Join<false>(&local[i], LoadRow<Element, kEach>(row + place), 1.0f, 0.0f);
-    }
+    return RowAt<Id>(ids, position);
   }
-  __builtin_memcpy(totals, local, sizeof local);
-}
-
-// Any width, in passes that shrink: 100 = 64 + 32 + 4. The first asks for rows ahead.
-template <typename Op, typename Element, typename Id, bool kAsks = true, int kWidth = 64>
-void JoinPlainPasses(const PlainIds& ids, int64_t begin, int64_t end, int64_t done, int64_t width, float* totals) {
-  if (width - done >= kWidth) {
-    const int64_t offset = done * static_cast<int64_t>(sizeof(Element));
-    JoinPlainIds<Op, Element, Id, kWidth, kAsks>(ids, begin, end, offset, totals + done);
-    done += kWidth;
-    if (done < width) JoinPlainPasses<Op, Element, Id, false, kWidth>(ids, begin, end, done, width, totals);
-  } else if constexpr (kWidth > 1) {
-    JoinPlainPasses<Op, Element, Id, kAsks, kWidth / 2>(ids, begin, end, done, width, totals);
-  }
-}
+  PlainTerms<Id, false> Again() const { return {ids, begin, count, first}; }
+};
 
 template <typename Op, typename Element, typename Id>
 inline void JoinPlainBagBy(const PlainIds& ids, int64_t width, float* totals) {
   const int64_t together = width <= 64 ? ids.end - ids.begin : kRowsOfPasses;
   for (int64_t begin = ids.begin; begin < ids.end; begin += together) {
-    const int64_t end = ids.end - begin < together ? ids.end : begin + together;
-    JoinPlainPasses<Op, Element, Id>(ids, begin, end, 0, width, totals);
+    const int64_t count = ids.end - begin < together ? ids.end - begin : together;
+    const PlainTerms<Id, true> terms{ids, begin, count, begin == ids.begin};
+    JoinPasses<Op, Element, false>(terms, 0.0f, 0, width, totals);
   }
 }
 

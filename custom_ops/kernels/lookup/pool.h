@@ -64,12 +64,16 @@ struct Max {
   }
 };
 
-// Rows whose addresses and weights are known, to be pooled together.
+// Rows whose addresses and weights are known, to be pooled together: a source of terms for JoinPasses.
 struct PoolRows {
   int64_t count;
   const char* const* rows;
   const float* weights;
   bool first;  // no others have been pooled before: what the totals hold means nothing
+
+  const char* Row(int64_t term) const { return rows[term]; }
+  float Weight(int64_t term) const { return weights[term]; }
+  const PoolRows& Again() const { return *this; }
 };
 
 // How they are pooled.
@@ -87,46 +91,48 @@ struct PoolBatch {
   float weights[kPoolBatch];
 };
 
-// kWidth elements from byte `offset` of each row on, held in registers across the batch.
-template <typename Op, typename Element, bool kWeighted, int kWidth>
-inline void JoinBatch(const PoolRows& batch, float x, int64_t offset, float* totals) {
+// kWidth elements of each term's row, from element `done` on, held in registers across the terms.
+template <typename Op, typename Element, bool kWeighted, int kWidth, typename Terms>
+inline void JoinTerms(const Terms& terms, float x, int64_t done, float* totals) {
   constexpr int kEach = kWidth < kLanes ? kWidth : kLanes;
   constexpr int kCount = kWidth / kEach;
   typename FloatsOf<kEach>::Type local[kCount];
-  if (batch.first) {
+  if (terms.first) {
     for (auto& floats : local) floats = Op::Start() + typename FloatsOf<kEach>::Type{};
   } else {
-    __builtin_memcpy(local, totals, sizeof local);
+    __builtin_memcpy(local, totals + done, sizeof local);
   }
-  for (int64_t t = 0; t < batch.count; ++t) {
-    const char* const row = batch.rows[t] + offset;
-    const float weight = kWeighted ? batch.weights[t] : 1.0f;
-#pragma GCC unroll 8
+  for (int64_t t = 0; t < terms.count; ++t) {
+    const char* const row = terms.Row(t) + done * static_cast<int64_t>(sizeof(Element));
+    float weight = 1.0f;
+    if constexpr (kWeighted) weight = terms.Weight(t);
+#pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i) {
       const int64_t place = i * kEach * static_cast<int64_t>(sizeof(Element));
       Op::template Join<kWeighted>(&local[i], LoadRow<Element, kEach>(row + place), weight, x);
     }
   }
-  __builtin_memcpy(totals, local, sizeof local);
+  __builtin_memcpy(totals + done, local, sizeof local);
 }
 
-// Any width, in pieces that shrink: 100 = 64 + 32 + 4.
-template <typename Op, typename Element, bool kWeighted, int kWidth = 64>
-void JoinBatchOfWidth(const PoolRows& batch, float x, int64_t done, int64_t width, float* totals) {
-  for (; width - done >= kWidth; done += kWidth) {
-    JoinBatch<Op, Element, kWeighted, kWidth>(batch, x, done * static_cast<int64_t>(sizeof(Element)), totals + done);
-  }
-  if constexpr (kWidth > 1) {
-    if (done < width) JoinBatchOfWidth<Op, Element, kWeighted, kWidth / 2>(batch, x, done, width, totals);
+// Any width, in passes that shrink: 100 = 64 + 32 + 4.
+template <typename Op, typename Element, bool kWeighted, int kWidth = 64, typename Terms>
+void JoinPasses(const Terms& terms, float x, int64_t done, int64_t width, float* totals) {
+  if (width - done >= kWidth) {
+    JoinTerms<Op, Element, kWeighted, kWidth>(terms, x, done, totals);
+    done += kWidth;
+    if (done < width) JoinPasses<Op, Element, kWeighted, kWidth>(terms.Again(), x, done, width, totals);
+  } else if constexpr (kWidth > 1) {
+    JoinPasses<Op, Element, kWeighted, kWidth / 2>(terms, x, done, width, totals);
   }
 }
 
 template <typename Op, typename Element>
 inline void JoinBatchOfWeight(const Pooling& pooling, const PoolRows& batch, float* totals) {
   if (pooling.weighted) {
-    JoinBatchOfWidth<Op, Element, true>(batch, pooling.x, 0, pooling.width, totals);
+    JoinPasses<Op, Element, true>(batch, pooling.x, 0, pooling.width, totals);
   } else {
-    JoinBatchOfWidth<Op, Element, false>(batch, pooling.x, 0, pooling.width, totals);
+    JoinPasses<Op, Element, false>(batch, pooling.x, 0, pooling.width, totals);
   }
 }
 
